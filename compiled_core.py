@@ -46,14 +46,14 @@ GROUPS: Final[dict[str, str]] = {
     "pipeline/dialects/ag_ui": "events messages stream text turn",
     "pipeline/dialects/agents_sdk": "events messages",
     "pipeline/dialects/anthropic": "blocks events message request",
-    "pipeline/dialects/claude_code": "blocks events lines partials prompts session usage",
+    "pipeline/dialects/claude_code": "blocks events lines partials session usage",
     "pipeline/dialects/gemini": "answer events request",
-    "pipeline/dialects/google_adk": "event events facts fragments memory parts spelling whole",
+    "pipeline/dialects/google_adk": "event events facts parts whole",
     "pipeline/dialects/langgraph": (
         "events merge parts protocol_v3 request shapes stream turn"
     ),
     "pipeline/dialects/openai_agents": "answer events items raw_events",
-    "pipeline/dialects/openai_chat": "answer events request tool_calls",
+    "pipeline/dialects/openai_chat": "answer events request",
     "pipeline/dialects/openai_responses": "events items output request",
     "pipeline/dialects/pi_agent": "events messages parts",
     "pipeline/dialects/pi_proxy": "events",

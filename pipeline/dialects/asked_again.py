@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from pipeline.dialects.anthropic import export as anthropic
-from pipeline.dialects.gemini import export as gemini
+from pipeline.dialects.google_adk import export as google_adk
 from pipeline.dialects.openai_chat import export as openai_chat
 from pipeline.dialects.openai_responses import export as openai_responses
 from pipeline.turns.branches import one_branch
@@ -22,7 +22,7 @@ from turnmill.capture.providers import APIS, CHAT, GENERATE, MESSAGES, RESPONSES
 # The wires of providers' APIs: the member of a request for its messages, and the function that writes them.
 HISTORY: Final[Mapping[str, tuple[str, Callable[[Fields], list[Fields]]]]] = {
     MESSAGES: (APIS[MESSAGES].history, anthropic.messages),
-    GENERATE: (APIS[GENERATE].history, gemini.contents),
+    GENERATE: (APIS[GENERATE].history, google_adk.contents),
     CHAT: (APIS[CHAT].history, openai_chat.messages),
     RESPONSES: (APIS[RESPONSES].history, openai_responses.messages),
 }

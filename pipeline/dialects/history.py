@@ -12,6 +12,8 @@ from pipeline.assembly.builder import Builder
 from pipeline.assembly.finish import finish
 from pipeline.assembly.format import Messages, Reader
 from pipeline.assembly.parts import Context
+from pipeline.dialects import model_calls
+from pipeline.dialects.model_calls import RequestReader
 from pipeline.turns.thread_document import thread_document
 from pipeline.turns.times import epoch_ms, iso
 from topics.json_text import Fields
@@ -98,6 +100,21 @@ def _end(turn: Fields) -> int:
     cut_off = turn.get("interruption") or {}
     times = (turn.get("submitted_at"), turn.get("completed_at"), cut_off.get("interrupted_at"))
     return max((at for at in map(epoch_ms, times) if at is not None), default=0)
+
+
+def fill_calls(
+    builder: Builder, messages: Messages, reader: RequestReader, respond: Callable[[Builder, Fields], None]
+) -> str | None:
+    """Fill the builder with the calls of a finished run; `respond` adds a message of the model. Return its end."""
+    model_calls.begin(builder, reader)
+    first = next((n for n, message in enumerate(messages) if reader.is_own(message)), len(messages))
+    model_calls.write(builder, [part for message in messages[:first] for part in reader.parts(message)], opening=True)
+    for message in messages[first:]:
+        if reader.is_own(message):
+            respond(builder, message)
+        else:
+            model_calls.write(builder, reader.parts(message))
+    return "complete" if first < len(messages) else None
 
 
 class MessagePlace(Enum):

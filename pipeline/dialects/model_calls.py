@@ -22,6 +22,7 @@ from pipeline.assembly.builder import Builder
 from pipeline.assembly.parts import Message, Part
 from pipeline.dialects.repeated_call_ids import awaiting
 from pipeline.turns import requests
+from pipeline.turns.lineage import History
 from topics import json_text
 from topics.json_text import Fields
 
@@ -46,6 +47,10 @@ class RequestReader:
     parts: Callable[[Fields], list[Fields]]
     names: Callable[[Fields], dict[str, str]] = lambda item: {}
     continues: Callable[[Any], str | None] = lambda body: None
+
+    def history(self, body: Any) -> History:
+        """Return the conversation that a request repeats."""
+        return History(self.items(body), follows=self.continues(body))
 
 
 @dataclass(slots=True, eq=False)

@@ -3,16 +3,17 @@
     {"messages": […], "tools": […], "metadata": {"thread_id", "turn_id", "hash"}}
     {"prompt": […], "chosen": […], "rejected": […], "tools": […], "metadata": {"thread_id", "chosen", "rejected"}}
 
-Each complete agent turn is a line of `sft`: the turn, the conversation before it on its branch, and its request's
+Bodies of requests are those of any provider, without their messages, as `pipeline.turns.requests` stores them. Each
+complete agent turn is a line of `sft`: the turn, the conversation before it on its branch, and its request's
 system prompt and tools. Each answer whose versions have different scores is a line of `dpo`: the best and the worst.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
-from pipeline.dialects.asked import system_prompts, tools_of
+from pipeline.dialects.exports import tool_name
 from pipeline.dialects.openai_chat import export
 from pipeline.turns.branches import one_branch
 from pipeline.turns.canonical import turn_hash
@@ -21,6 +22,8 @@ from pipeline.turns.thread_runs import BRANCH, VERSION
 from topics.json_text import Fields
 
 KEPT: Final = ("role", "content", "name", "tool_calls", "tool_call_id", "refusal")
+SYSTEM: Final = ("system", "instructions", "systemInstruction")
+SCHEMAS: Final = ("parameters", "input_schema", "parametersJsonSchema")
 
 
 def sft(document: Fields, bodies: Mapping[str, Fields]) -> Iterator[Fields]:
@@ -111,3 +114,57 @@ def _chat(document: Fields, turn: Fields, *, whole: bool = True) -> list[Fields]
 def _messages(document: Fields, turns: list[Fields]) -> list[Fields]:
     messages = export.messages({**document, "turns": turns})
     return [{key: message[key] for key in KEPT if key in message} for message in messages]
+
+
+def system_prompts(body: Fields) -> list[str]:
+    """Return the texts of the system prompt; the blocks of each message are joined."""
+    messages = body.get("messages")
+    leading = (
+        [message.get("content") for message in messages if isinstance(message, dict)]
+        if isinstance(messages, list)
+        else []
+    )
+    places = [*leading, *(holder.get(name) for holder in _places(body) for name in SYSTEM)]
+    return [text for prompt in places if (text := _text_of(prompt))]
+
+
+def tools_of(body: Fields) -> list[Fields]:
+    """Return the tools that have a schema or a description; a provider's built-in tools have neither."""
+    listed = [holder.get(name) for holder in _places(body) for name in ("tools", "functions")]
+    return [_tool(tool) for some in listed if isinstance(some, list) for given in some for tool in _defined(given)]
+
+
+def _places(body: Fields) -> list[Fields]:
+    inner = body.get("request")  # Code Assist wraps the body
+    return [body, inner] if isinstance(inner, dict) else [body]
+
+
+def _text_of(value: Any) -> str:
+    """Return the text of a string, of an object with `text` or `parts`, or of a list of those."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict):
+        return _text_of(value.get("text") or value.get("parts"))
+    return "\n\n".join(filter(None, map(_text_of, value))) if isinstance(value, list) else ""
+
+
+def _defined(given: Any) -> Iterator[Fields]:
+    """Yield the functions that an entry of `tools` defines: itself, the one that it wraps, or Gemini's list of them."""
+    if not isinstance(given, dict):
+        return
+    declared = given.get("functionDeclarations", given.get("function", given))
+    for tool in declared if isinstance(declared, list) else [declared]:
+        if isinstance(tool, dict) and isinstance(tool.get("name"), str) and (_schema(tool) or "description" in tool):
+            yield tool
+
+
+def _tool(tool: Fields) -> Fields:
+    function: Fields = {"name": tool_name(tool["name"])}
+    if isinstance(tool.get("description"), str):
+        function["description"] = tool["description"]
+    function["parameters"] = _schema(tool) or {"type": "object", "properties": {}}
+    return {"type": "function", "function": function}
+
+
+def _schema(tool: Fields) -> Fields | None:
+    return next((tool[name] for name in SCHEMAS if isinstance(tool.get(name), dict)), None)

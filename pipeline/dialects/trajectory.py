@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from pipeline.dialects.asked import system_prompts, tools_of
 from pipeline.dialects.exports import spoken
-from pipeline.dialects.training import asked_in, provenance
+from pipeline.dialects.training import asked_in, provenance, system_prompts, tools_of
 from pipeline.turns.branches import one_branch
 from pipeline.turns.tokens import NANO, counts
 from topics import json_text

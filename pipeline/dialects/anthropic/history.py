@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.format import Messages, Reader
-from pipeline.dialects import model_calls
 from pipeline.dialects.anthropic import request
 from pipeline.dialects.anthropic.message import MessageAnswer
-from pipeline.dialects.history import MessagePlace, exchanges
+from pipeline.dialects.history import MessagePlace, exchanges, fill_calls
 from topics.json_text import Fields
 
 
@@ -27,19 +27,11 @@ def _place_in_exchange(message: Fields) -> MessagePlace:
 
 def fill(builder: Builder, messages: Messages) -> str | None:
     """Fill the builder with the calls of a finished run."""
-    model_calls.begin(builder, request.READER)
     names: Fields = {}
-    first = next((n for n, message in enumerate(messages) if message["role"] == "assistant"), len(messages))
-    model_calls.write(builder, [part for message in messages[:first] for part in request.parts(message)], opening=True)
-    for message in messages[first:]:
-        if message["role"] == "assistant":
-            _respond(builder, message, names)
-        else:
-            model_calls.write(builder, request.parts(message))
-    return "complete" if first < len(messages) else None
+    return fill_calls(builder, messages, request.READER, partial(_respond, names))
 
 
-def _respond(builder: Builder, message: Fields, names: Fields) -> None:
+def _respond(names: Fields, builder: Builder, message: Fields) -> None:
     response = builder.open_response()
     response.keep_empty = True
     answer = MessageAnswer(response, "anthropic")

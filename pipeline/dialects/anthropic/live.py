@@ -24,12 +24,12 @@ def shows(event: Any) -> Sequence[Shown]:
     """Return the text and thoughts as they come, and the calls of tools."""
     match event:
         case {"type": "content_block_start", "content_block": block}:
-            return _of_block(block)
+            return shown_of_block(block)
         case {"type": "message_start", "message": {"content": list(blocks)}} | {
             "type": "message",
             "content": list(blocks),
         }:
-            return [piece for block in blocks for piece in _of_block(block)]
+            return [piece for block in blocks for piece in shown_of_block(block)]
     return shown(DELTAS, "type", event)
 
 
@@ -43,7 +43,8 @@ def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
     return before
 
 
-def _of_block(block: Any) -> Sequence[Shown]:
+def shown_of_block(block: Any) -> Sequence[Shown]:
+    """Return the text, thought or call of a content block."""
     match block:
         case {"type": "text", "text": str(text)} if text:
             return [Shown("text", text)]

@@ -12,7 +12,6 @@ from typing import Any, Final
 from pipeline.dialects.anthropic.blocks import CALLS
 from pipeline.dialects.anthropic.keys import note
 from pipeline.dialects.model_calls import RequestReader
-from pipeline.turns.lineage import History
 from pipeline.turns.media_kinds import url_kind
 from topics.json_text import Fields
 
@@ -78,11 +77,6 @@ def _file(block: Fields, content: Fields) -> Fields:
 
 def _identifier(text: str) -> str:
     return hashlib.sha1(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()[:6]
-
-
-def repeated(body: Any) -> History:
-    """Return the conversation that a request repeats."""
-    return History(items(body))
 
 
 READER: Final = RequestReader(items, lambda item: item.get("role") == "assistant", parts, names)

@@ -1,6 +1,7 @@
 """Conversion of content blocks of Anthropic's Messages API, as in the Agent SDK, to parts of a response.
 
-They differ from those of the wire `anthropic`: a line contains whole blocks, and a malformed block is refused.
+They differ from those of the wire `anthropic`: a line contains whole blocks, and a malformed block is refused. Prompts
+are those of that wire.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from typing import Any, Final
 
 from pipeline.dialects.anthropic.blocks import CALLS, REDACTED
 from pipeline.dialects.anthropic.keys import META
+from pipeline.dialects.anthropic.request import parts
 from pipeline.turns.arguments import arguments
 from topics.json_text import Fields
 
@@ -88,3 +90,21 @@ def _noted(part: Fields, block: Fields, *known: str, kept: str | None = None) ->
     if kept not in (None, "tool_use"):
         rest["type"] = kept
     return {**part, META: rest} if rest else part
+
+
+def prompts(content: Any) -> list[Fields]:
+    """Return the user's prompts in a text, or in content blocks."""
+    return parts({"role": "user", "content": content})
+
+
+def prompts_of_request(request: Any) -> list[Fields]:
+    """Return the prompt in the body with which a run was started.
+
+    The body is a text, a user line, a message, or options with a prompt.
+    """
+    match request:
+        case str(text) | {"prompt": str(text)}:
+            return prompts(text)
+        case {"message": {"content": content}} | {"role": "user", "content": content}:
+            return [part for part in prompts(content) if part["part_kind"] != "tool-return"]
+    return []

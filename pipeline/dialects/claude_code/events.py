@@ -33,8 +33,9 @@ from typing import Final
 from pipeline.assembly.builder import Builder, End
 from pipeline.assembly.dialect import Handler, Stretch, Violation, nothing
 from pipeline.dialects.anthropic.keys import META as OF_BLOCK
-from pipeline.dialects.claude_code import lines, partials, prompts
+from pipeline.dialects.claude_code import lines, partials
 from pipeline.dialects.claude_code import session as sessions
+from pipeline.dialects.claude_code.blocks import prompts_of_request
 from pipeline.dialects.claude_code.session import PREFIX, Session, Thread
 from pipeline.dialects.claude_code.usage import settle
 from topics.json_text import Fields
@@ -51,7 +52,7 @@ SETTLED: Final[dict[str, End]] = {"completed": "complete", "failed": "error", "k
 def begin(builder: Builder) -> None:
     """Prepare for a run. The publisher's `run.request` may contain the user's prompt."""
     sessions.begin(builder)
-    parts = prompts.asked(builder.context.request)
+    parts = prompts_of_request(builder.context.request)
     if parts:
         builder.user_turn(parts)
 

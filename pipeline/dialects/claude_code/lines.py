@@ -8,8 +8,7 @@ from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Violation
 from pipeline.assembly.parts import Message, Part
 from pipeline.dialects.anthropic.keys import note
-from pipeline.dialects.claude_code.blocks import part_of
-from pipeline.dialects.claude_code.prompts import prompts
+from pipeline.dialects.claude_code.blocks import part_of, prompts
 from pipeline.dialects.claude_code.session import META, PREFIX, Session, Thread, name_of, thread_of
 from pipeline.dialects.claude_code.usage import INPUT, normal
 from pipeline.dialects.notes import note_under

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pipeline.assembly.dialect import Shown, StreamEnd
+from pipeline.dialects.anthropic.live import shown_of_block
 
 
 def conversation(event: Any) -> str | None:
@@ -24,7 +25,7 @@ def shows(event: Any) -> Sequence[Shown]:
         case {"type": "assistant", "message": {"content": str(text)}} if text:
             return [Shown("text", text)]
         case {"type": "assistant", "message": {"content": list(blocks)}}:
-            return [shown for block in blocks if (shown := _of_block(block)) is not None]
+            return [shown for block in blocks for shown in shown_of_block(block) if shown.text]
     return ()
 
 
@@ -42,14 +43,3 @@ def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
         case {"type": "assistant" | "stream_event"} if event.get("parent_tool_use_id") is None:
             return None
     return before
-
-
-def _of_block(block: Any) -> Shown | None:
-    match block:
-        case {"type": "text", "text": str(text)} if text:
-            return Shown("text", text)
-        case {"type": "thinking", "thinking": str(text)} if text:
-            return Shown("thinking", text)
-        case {"type": "tool_use" | "server_tool_use" | "mcp_tool_use", "name": str(name)} if name:
-            return Shown("tool", name)
-    return None

@@ -7,8 +7,8 @@ from typing import Final
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.format import Format
 from pipeline.dialects import model_calls
-from pipeline.dialects.gemini import events, export, live, request
-from pipeline.dialects.google_adk import history
+from pipeline.dialects.gemini import events, live, request
+from pipeline.dialects.google_adk import export, history
 from pipeline.turns import essence_filters as drop
 from pipeline.turns.losses import Carrier, Loss
 from turnmill.wire.registry import WIRES
@@ -29,7 +29,7 @@ DIALECT: Final = Dialect(
     unknown=events.unknown,
     stretches=events.STRETCHES,
     begin=events.begin,
-    history=request.repeated,
+    history=request.READER.history,
     finish=model_calls.finish,
     recognises=live.recognises,
     shows=live.shows,

@@ -18,8 +18,7 @@ from pipeline.assembly.parts import Message, Part
 from pipeline.dialects.gemini.request import call_id
 from pipeline.dialects.google_adk.event import finish_reason
 from pipeline.dialects.google_adk.facts import pages
-from pipeline.dialects.google_adk.parts import CODE, META, SIGNATURE, parts_of, response_part
-from pipeline.dialects.google_adk.spelling import spelled
+from pipeline.dialects.google_adk.parts import CODE, META, SIGNATURE, parts_of, response_part, spelled
 from pipeline.dialects.notes import note_under
 from pipeline.turns.text import join
 from topics.json_text import Fields

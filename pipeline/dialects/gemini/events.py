@@ -29,8 +29,7 @@ from pipeline.dialects import model_calls
 from pipeline.dialects.gemini.answer import CandidateAnswer, text_of
 from pipeline.dialects.gemini.request import READER, made_up
 from pipeline.dialects.google_adk.event import usage_of
-from pipeline.dialects.google_adk.parts import META
-from pipeline.dialects.google_adk.spelling import spelled
+from pipeline.dialects.google_adk.parts import META, spelled
 from pipeline.dialects.model_calls import calls_of
 from pipeline.dialects.notes import note_under
 from topics.json_text import Fields

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from pipeline.assembly.dialect import Shown, StreamEnd
+from pipeline.dialects.google_adk.live import shown_of_parts
 
 
 def recognises(event: Any) -> bool | None:
@@ -59,17 +60,8 @@ def _responses(event: Any) -> list[Any]:
     return [event]
 
 
-def _of(response: Any) -> Iterator[Shown]:
+def _of(response: Any) -> list[Shown]:
     match response:
         case {"candidates": [{"content": {"parts": list(parts)}, **candidate}, *_]} if not candidate.get("index"):
-            pass
-        case _:
-            return
-    for part in parts:
-        match part:
-            case {"text": str(text)} if text:
-                yield Shown("thinking" if part.get("thought") is True else "text", text)
-            case {"functionCall": {"name": str(name)}} | {"function_call": {"name": str(name)}} if name:
-                yield Shown("tool", name)
-            case {"executableCode": {}} | {"executable_code": {}}:
-                yield Shown("tool", "code_execution")
+            return [shown for shown in shown_of_parts(parts) if shown.text]
+    return []

@@ -12,10 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from pipeline.dialects.google_adk.parts import return_part, user_prompts
-from pipeline.dialects.google_adk.spelling import spelled
+from pipeline.dialects.google_adk.parts import return_part, spelled, user_prompts
 from pipeline.dialects.model_calls import RequestReader
-from pipeline.turns.lineage import History
 from topics.json_text import Fields
 
 CALLS: Final = ("functionCall", "executableCode")
@@ -67,11 +65,6 @@ def names(content: Fields) -> dict[str, str]:
     """Return the calls in a Content of the model: id -> name."""
     calls = (part.get("functionCall") for part in content["parts"])
     return {call["id"]: str(call.get("name") or "") for call in calls if isinstance(call, dict)}
-
-
-def repeated(body: Any) -> History:
-    """Return the conversation that a request repeats."""
-    return History(items(body))
 
 
 class _Ids:

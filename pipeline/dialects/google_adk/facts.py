@@ -6,10 +6,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
-from pipeline.dialects.google_adk.event import SILENT, Event
-from pipeline.dialects.google_adk.memory import Memory
-from pipeline.dialects.google_adk.parts import META
-from pipeline.dialects.google_adk.spelling import camel
+from pipeline.dialects.google_adk.event import SILENT, Event, Memory
+from pipeline.dialects.google_adk.parts import META, camel
 from pipeline.dialects.speakers import hand_off
 from topics import json_text
 from topics.json_text import Fields

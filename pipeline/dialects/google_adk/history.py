@@ -6,10 +6,9 @@ from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.format import Messages, Reader
-from pipeline.dialects.google_adk.event import USER, read
+from pipeline.dialects.google_adk.event import USER, Memory, read
 from pipeline.dialects.google_adk.events import apply
-from pipeline.dialects.google_adk.memory import Memory
-from pipeline.dialects.google_adk.spelling import spelled
+from pipeline.dialects.google_adk.parts import spelled
 from pipeline.dialects.history import MessagePlace, exchanges
 from topics.json_text import Fields
 

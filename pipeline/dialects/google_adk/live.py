@@ -19,23 +19,18 @@ def recognises(event: Any) -> bool:
 def shows(event: Any) -> Sequence[Shown]:
     """Return text and thoughts of fragments, which the whole event repeats, and the calls of whole events."""
     match event:
-        case {"content": {"parts": list(parts)}, "partial": True}:
-            return list(_texts(parts))
         case {"content": {"parts": list(parts)}}:
-            return list(_calls(parts))
+            is_fragment = event.get("partial") is True
+            return [shown for shown in shown_of_parts(parts) if (shown.kind != "tool") == is_fragment]
     return ()
 
 
-def _texts(parts: list[Any]) -> Iterator[Shown]:
+def shown_of_parts(parts: list[Any]) -> Iterator[Shown]:
+    """Yield the texts, thoughts and calls of a Content's parts."""
     for part in parts:
         match part:
             case {"text": str(text)} if text:
                 yield Shown("thinking" if part.get("thought") is True else "text", text)
-
-
-def _calls(parts: list[Any]) -> Iterator[Shown]:
-    for part in parts:
-        match part:
             case {"functionCall": {"name": str(name)}} | {"function_call": {"name": str(name)}}:
                 yield Shown("tool", name)
             case {"executableCode": {}} | {"executable_code": {}}:

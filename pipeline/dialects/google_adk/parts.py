@@ -10,6 +10,8 @@
 
 Fields that ThreadProtocol lacks are kept in `meta:adk` of the part, under ADK's names; a signature is the part's
 `signature` if the part is thinking, and `meta:thought_signature` otherwise.
+
+ADK's servers write camelCase, Python's `model_dump` snake_case: both become camelCase here.
 """
 
 from __future__ import annotations
@@ -18,9 +20,9 @@ import base64
 import binascii
 import hashlib
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any, Final
 
-from pipeline.dialects.google_adk.spelling import spelled
 from pipeline.turns.media_kinds import url_kind
 from topics.json_text import Fields
 
@@ -28,6 +30,25 @@ META: Final = "meta:adk"
 SIGNATURE: Final = "meta:thought_signature"
 CODE: Final = "code_execution"
 STANDARD: Final = str.maketrans("-_", "+/")  # Python's JSON has base64url, all other servers' standard base64
+
+
+def spelled(value: Any) -> Fields:
+    """Return an object of ADK with its keys in camelCase and without nulls; inner objects are unchanged.
+
+    Raises TypeError if the value is not an object.
+    """
+    if not isinstance(value, dict):
+        raise TypeError(f"an object is expected, not {type(value).__name__}")
+    return {camel(key): item for key, item in value.items() if item is not None}
+
+
+@lru_cache(maxsize=1024)
+def camel(key: str) -> str:
+    """Return a key in camelCase: usage_metadata -> usageMetadata; a key with a leading underscore is unchanged."""
+    if "_" not in key or key.startswith("_"):
+        return key
+    first, *words = key.split("_")
+    return first + "".join(word[:1].upper() + word[1:] for word in words)
 
 
 def parts_of(content: Any) -> dict[int, Fields]:

@@ -7,10 +7,8 @@ from typing import Final
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Violation
 from pipeline.assembly.parts import Message, Part
-from pipeline.dialects.google_adk.event import USER, Event, finish_reason
-from pipeline.dialects.google_adk.memory import Memory
-from pipeline.dialects.google_adk.parts import META, response_part, return_part, user_prompts
-from pipeline.dialects.google_adk.spelling import spelled
+from pipeline.dialects.google_adk.event import USER, Event, Memory, finish_reason
+from pipeline.dialects.google_adk.parts import META, response_part, return_part, spelled, user_prompts
 from pipeline.dialects.speakers import speaker
 from pipeline.turns import tokens
 from topics.json_text import Fields

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from pipeline.dialects.exports import Names, call_id, paired, spoken, tool_name
+from pipeline.dialects.openai_chat.answer import CUSTOM
 from pipeline.dialects.openai_chat.keys import META, REFUSAL
-from pipeline.dialects.openai_chat.tool_calls import CUSTOM
 from pipeline.dialects.text_pieces import args_text
 from topics import json_text
 from topics.json_text import Fields

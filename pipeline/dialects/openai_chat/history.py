@@ -6,8 +6,7 @@ from typing import Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.format import Messages, Reader
-from pipeline.dialects import model_calls
-from pipeline.dialects.history import MessagePlace, exchanges
+from pipeline.dialects.history import MessagePlace, exchanges, fill_calls
 from pipeline.dialects.openai_chat import request
 from pipeline.dialects.openai_chat.answer import ChoiceAnswer
 from pipeline.dialects.openai_chat.keys import note
@@ -32,15 +31,7 @@ def _place_in_exchange(message: Fields) -> MessagePlace:
 
 def fill(builder: Builder, messages: Messages) -> str | None:
     """Fill the builder with the calls of a finished run."""
-    model_calls.begin(builder, request.READER)
-    first = next((n for n, message in enumerate(messages) if message["role"] == "assistant"), len(messages))
-    model_calls.write(builder, [part for message in messages[:first] for part in request.parts(message)], opening=True)
-    for message in messages[first:]:
-        if message["role"] == "assistant":
-            _respond(builder, message)
-        else:
-            model_calls.write(builder, request.parts(message))
-    return "complete" if first < len(messages) else None
+    return fill_calls(builder, messages, request.READER, _respond)
 
 
 def _respond(builder: Builder, message: Fields) -> None:

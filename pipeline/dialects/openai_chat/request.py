@@ -15,7 +15,6 @@ from typing import Any, Final
 from pipeline.dialects.model_calls import RequestReader
 from pipeline.dialects.openai_chat.keys import note
 from pipeline.dialects.vercel_ai.content import file_content
-from pipeline.turns.lineage import History
 from pipeline.turns.media_kinds import url_kind
 from topics.json_text import Fields
 
@@ -114,11 +113,6 @@ def _binary(data: str, media: str) -> Fields:
 
 def _identifier(text: str) -> str:
     return hashlib.sha1(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()[:6]
-
-
-def repeated(body: Any) -> History:
-    """Return the conversation that a request repeats."""
-    return History(items(body))
 
 
 READER: Final = RequestReader(items, lambda item: item.get("role") == "assistant", parts, names)

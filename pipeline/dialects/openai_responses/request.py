@@ -11,7 +11,6 @@ from typing import Any, Final
 from pipeline.dialects.model_calls import RequestReader
 from pipeline.dialects.openai_chat.request import content_at, prompt
 from pipeline.dialects.openai_responses.keys import note
-from pipeline.turns.lineage import History
 from topics.json_text import Fields
 
 OWN: Final = frozenset(
@@ -86,11 +85,6 @@ def _content_item(block: Fields) -> Any:
         case {"type": "input_file", "file_data": str(url)}:
             return content_at(url, "application/octet-stream")
     return {"kind": "custom:openai_responses", "block": block}
-
-
-def repeated(body: Any) -> History:
-    """Return the conversation that a request repeats."""
-    return History(items(body), follows=continues(body))
 
 
 READER: Final = RequestReader(items, is_own, parts, names, continues)

@@ -9,9 +9,8 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Final
 
-from pipeline.turns import json_path
 from pipeline.turns.ambiguity import ambiguous
-from pipeline.turns.path_rules import PathRule
+from pipeline.turns.path_rules import PathRule, parse
 from pipeline.turns.redaction import MASK, TextRule
 from pipeline.turns.text_rules import BUILT_IN, GROUPS, Pattern
 from turnmill.errors import CallerError, InvalidRecord
@@ -86,7 +85,7 @@ def _rule(raw: Any) -> Rule:
         raise ValueError(f"it needs one of {', '.join(KINDS)}; it has {' and '.join(kinds) or 'none'}")
     replace = raw.get("replace", f"[{name}]")
     if kinds == ["path"]:
-        return PathRule(name, json_path.parse(raw["path"]), replace)
+        return PathRule(name, parse(raw["path"]), replace)
     if kinds == ["callable"]:
         return TextRule(name, _guarded(name, _loaded(raw["callable"]), replace))
     return _text_rule(name, (_pattern(raw["regex"], replace),))

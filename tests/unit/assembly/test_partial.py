@@ -11,8 +11,7 @@ from pipeline.assembly.builder import Builder
 from pipeline.assembly.parts import Context
 from pipeline.turns.canonical import turn_hash
 from pipeline.turns.content import pieces, resolved
-from pipeline.turns.json_path import parse
-from pipeline.turns.path_rules import PathRule
+from pipeline.turns.path_rules import PathRule, parse
 from pipeline.turns.redaction import Redaction, TextRule
 
 THREAD = "6f1d6f5e-6f0a-4c0b-9d51-7d3a2b0c4e11"

@@ -9,8 +9,7 @@ import pytest
 from pipeline.assembly.offline import assemble
 from pipeline.cli.files.recordings import Stream
 from pipeline.dialects import DIALECTS
-from pipeline.dialects.asked import system_prompts, tools_of
-from pipeline.dialects.training import needed, sft
+from pipeline.dialects.training import needed, sft, system_prompts, tools_of
 from pipeline.turns.canonical import turn_hash
 from pipeline.turns.thread_document import thread_document
 from tests.browser import forks

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.turns.json_path import parse
+from pipeline.turns.path_rules import parse
 
 VALUE = {"a": [{"b": 1, "c d": 2}, {"b": 3}], "b": {"b": 4, "x": {"b": [5]}}, "it's": 6}
 

@@ -14,8 +14,7 @@ from pipeline.assembly.records import StoredRecord
 from pipeline.dialects import DIALECTS
 from pipeline.turns.canonical import turn_hash
 from pipeline.turns.error_mask import GENERIC
-from pipeline.turns.json_path import parse
-from pipeline.turns.path_rules import PathRule
+from pipeline.turns.path_rules import PathRule, parse
 from pipeline.turns.redaction import Redaction, TextRule
 from pipeline.worker.assemble.redaction_rules import rules_of
 from topics.telemetry import TelemetryRecord

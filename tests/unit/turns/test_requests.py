@@ -11,8 +11,7 @@ from pipeline.assembly.offline import assemble
 from pipeline.assembly.partition import Partition
 from pipeline.assembly.records import StoredRecord
 from pipeline.dialects import DIALECTS
-from pipeline.turns.json_path import parse
-from pipeline.turns.path_rules import PathRule
+from pipeline.turns.path_rules import PathRule, parse
 from pipeline.turns.redaction import Redaction
 from pipeline.turns.requests import digest, named_in, prompt_of, with_bodies, without_messages
 from pipeline.worker.assemble.redaction_rules import rules_of
