@@ -49,9 +49,7 @@ GROUPS: Final[dict[str, str]] = {
     "pipeline/dialects/claude_code": "blocks events lines partials session usage",
     "pipeline/dialects/gemini": "answer events request",
     "pipeline/dialects/google_adk": "event events facts parts whole",
-    "pipeline/dialects/langgraph": (
-        "events merge parts protocol_v3 request shapes stream turn"
-    ),
+    "pipeline/dialects/langgraph": "events merge parts protocol_v3 request shapes stream turn",
     "pipeline/dialects/openai_agents": "answer events items raw_events",
     "pipeline/dialects/openai_chat": "answer events request",
     "pipeline/dialects/openai_responses": "events items output request",

@@ -18,8 +18,7 @@ from pipeline.cli.output import wide_console
 from pipeline.cli.rerun.comparing import Score, scored, scorer, side_by_side, summary
 from pipeline.cli.stored.selection import FILTERS, filters, find_thread
 from pipeline.gateway.proxy.client import session
-from pipeline.gateway.rerun.calling import Answer, Pair, answer_of
-from pipeline.gateway.rerun.calling import assembled, call, publish
+from pipeline.gateway.rerun.calling import Answer, Pair, answer_of, assembled, call, publish
 from pipeline.gateway.rerun.choosing import Changes, Chosen, chosen
 from pipeline.settings import load
 from pipeline.stores.content.store import ContentStore
