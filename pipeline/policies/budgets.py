@@ -160,13 +160,7 @@ class State:
         notice_id = f"budget_{sha256(named.encode()).hexdigest()[:32]}"
         if budget.enforce == "ask" and level == max(LEVELS):
             notice_id = data["answer_id"] = budget.question(now)
-        notice: NoticeRecord = {
-            "v": VERSION,
-            "id": notice_id,
-            "type": BUDGET_REACHED,
-            "at": now,
-            "data": {**data},
-        }
+        notice: NoticeRecord = {"v": VERSION, "id": notice_id, "type": BUDGET_REACHED, "at": now, "data": {**data}}
         if budget.tenant:
             notice["tenant"] = budget.tenant
         return notice

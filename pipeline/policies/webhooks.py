@@ -28,14 +28,7 @@ BUDGET_REACHED: Final = "budget.reached"
 COMMAND_UNANSWERED: Final = "command.unanswered"
 FEEDBACK_GIVEN: Final = "feedback.given"
 AUDIT_RECORDED: Final = "audit.recorded"
-DEFAULT: Final = (
-    TURN_COMPLETED,
-    TURN_INTERRUPTED,
-    THREAD_DELETED,
-    BUDGET_REACHED,
-    COMMAND_UNANSWERED,
-    FEEDBACK_GIVEN,
-)
+DEFAULT: Final = (TURN_COMPLETED, TURN_INTERRUPTED, THREAD_DELETED, BUDGET_REACHED, COMMAND_UNANSWERED, FEEDBACK_GIVEN)
 EVENTS: Final = (*DEFAULT, AUDIT_RECORDED)  # the last only on request, since it reports what people do
 SECRET_PREFIX: Final = "whsec_"  # noqa: S105  # the prefix of secrets, no secret itself
 SECRET_BYTES: Final = (24, 64)  # the bounds in the specification
