@@ -109,12 +109,7 @@ def pipeline() -> Json:
                     Panel(
                         "Age of the last checkpoint, by role",
                         "s",
-                        (
-                            (
-                                f"time() - min by (role) (turnmill_last_checkpoint_timestamp_seconds{{{IN}}})",
-                                "{{role}}",
-                            ),
-                        ),
+                        ((f"time() - min by (role) (turnmill_last_checkpoint_timestamp_seconds{{{IN}}})", "{{role}}"),),
                     ),
                     Panel(
                         "Rebalances a minute",
@@ -177,12 +172,7 @@ def pipeline() -> Json:
                     Panel(
                         "CPU, by process",
                         "percentunit",
-                        (
-                            (
-                                f"rate(process_cpu_seconds_total{{{IN}}}[$__rate_interval])",
-                                "{{component}} {{instance}}",
-                            ),
-                        ),
+                        ((f"rate(process_cpu_seconds_total{{{IN}}}[$__rate_interval])", "{{component}} {{instance}}"),),
                     ),
                     Panel(
                         "Requests of the gateway a second, by status",

@@ -117,12 +117,7 @@ LIMITS: Final[dict[str, Schema]] = {
         "not": {"pattern": "[?&](ssl)?password="},
     },
     "user.authentication": one_of("scram-sha-512", "tls"),
-    "roles.all.roles": {
-        "type": "array",
-        "items": one_of(*ROLES),
-        "minItems": 1,
-        "uniqueItems": True,
-    },
+    "roles.all.roles": {"type": "array", "items": one_of(*ROLES), "minItems": 1, "uniqueItems": True},
     "settings": ref("settings"),
     "roles.all.autoscaling": ref("autoscaling"),
     **{f"roles.{role}.autoscaling": ref("autoscaling") for role in ROLES},

@@ -88,12 +88,7 @@ def usage() -> Json:
                     Panel(
                         "Tokens a second, by agent",
                         "short",
-                        (
-                            (
-                                rate("turnmill_tokens_total", "agent", f'{USAGE},token_type=~"input|output"'),
-                                "{{agent}}",
-                            ),
-                        ),
+                        ((rate("turnmill_tokens_total", "agent", f'{USAGE},token_type=~"input|output"'), "{{agent}}"),),
                     ),
                     Panel(
                         "Tokens of one response, median",
@@ -121,19 +116,9 @@ def usage() -> Json:
                     Panel(
                         "Interrupted turns a second, by reason",
                         "short",
-                        (
-                            (
-                                rate("turnmill_agent_turns_total", "reason", INTERRUPTED),
-                                "{{reason}}",
-                            ),
-                        ),
+                        ((rate("turnmill_agent_turns_total", "reason", INTERRUPTED), "{{reason}}"),),
                     ),
-                    Panel(
-                        "Errors of each model",
-                        "percentunit",
-                        ((f"{errors} / {turns}", "{{model}}"),),
-                        "bargauge",
-                    ),
+                    Panel("Errors of each model", "percentunit", ((f"{errors} / {turns}", "{{model}}"),), "bargauge"),
                     Panel(
                         "Tool calls and failures a second",
                         "short",

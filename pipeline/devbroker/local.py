@@ -82,53 +82,19 @@ class Cluster:
                 time.sleep(0.05)
 
 
-def start(settings: Settings, brokers: int | None = None, *, progress: Progress = silent) -> Cluster:
-    """Start the cluster and leave it running. Running nodes are left as they are; dead ones are started again.
-
-    `brokers` is 1 or 3; None: as many as last time, at first 1. Raises CallerError if something is missing or blocks
-    the start, BrokerError if Kafka fails.
-    """
-    return _start(settings, brokers, progress)
-
-
-def stop(settings: Settings) -> bool:
-    """Stop the cluster of TURNMILL_HOME, and keep its data. Return False if nothing ran."""
-    folder = _folder(settings)
-    if not folder.is_dir():
-        return False
-    with locked(folder / "lock"):
-        known = _read(folder)
-        return known is not None and processes.stop(known[1])
-
-
-def status(settings: Settings) -> dict[Node, int | None]:
-    """Return the process id of each node of TURNMILL_HOME's cluster, None if it is down; empty without a cluster."""
-    known = _read(_folder(settings))
-    return {node: pid_of(node) for node in known[1]} if known else {}
-
-
-@contextmanager
-def running(
-    settings: Settings, brokers: int = 1, *, extra: Mapping[str, str] | None = None, progress: Progress = silent
-) -> Iterator[Cluster]:
-    """Run a cluster that ends with the block, and dies with this process. `extra`: see properties.server_properties."""
-    if any(status(settings).values()):
-        raise CallerError(f"a broker of {_folder(settings)} runs already: `turnmill down` stops it")
-    with processes.watchdog() as group:
-        cluster = _start(settings, brokers, progress, extra, group)
-        try:
-            yield cluster
-        finally:
-            processes.stop(cluster.nodes)
-
-
-def _start(
+def start(
     settings: Settings,
-    brokers: int | None,
-    progress: Progress,
+    brokers: int | None = None,
+    *,
+    progress: Progress = silent,
     extra: Mapping[str, str] | None = None,
     group: int | None = None,
 ) -> Cluster:
+    """Start the cluster and leave it running. Running nodes are left as they are; dead ones are started again.
+
+    `brokers` is 1 or 3; None: as many as last time, at first 1. `extra`: see properties.server_properties. `group`: see
+    Launcher. Raises CallerError if something is missing or blocks the start, BrokerError if Kafka fails.
+    """
     folder = _folder(settings)
     with locked(folder / "lock"):
         known = _read(folder)
@@ -170,6 +136,37 @@ def _start(
             processes.stop(missing)
             raise
         return cluster
+
+
+def stop(settings: Settings) -> bool:
+    """Stop the cluster of TURNMILL_HOME, and keep its data. Return False if nothing ran."""
+    folder = _folder(settings)
+    if not folder.is_dir():
+        return False
+    with locked(folder / "lock"):
+        known = _read(folder)
+        return known is not None and processes.stop(known[1])
+
+
+def status(settings: Settings) -> dict[Node, int | None]:
+    """Return the process id of each node of TURNMILL_HOME's cluster, None if it is down; empty without a cluster."""
+    known = _read(_folder(settings))
+    return {node: pid_of(node) for node in known[1]} if known else {}
+
+
+@contextmanager
+def running(
+    settings: Settings, brokers: int = 1, *, extra: Mapping[str, str] | None = None, progress: Progress = silent
+) -> Iterator[Cluster]:
+    """Run a cluster that ends with the block, and dies with this process. `extra`: see properties.server_properties."""
+    if any(status(settings).values()):
+        raise CallerError(f"a broker of {_folder(settings)} runs already: `turnmill down` stops it")
+    with processes.watchdog() as group:
+        cluster = start(settings, brokers, progress=progress, extra=extra, group=group)
+        try:
+            yield cluster
+        finally:
+            processes.stop(cluster.nodes)
 
 
 def _plan(folder: Path, first: str, count: int) -> tuple[Node, ...]:

@@ -56,7 +56,7 @@ log = logging.getLogger("turnmill.capture")
 
 
 @dataclass(frozen=True, slots=True)
-class _State:
+class _CallState:
     """The state of a call; only the capture's loop reads it. `same`: the result of `_same`."""
 
     exchange: Exchange
@@ -67,10 +67,10 @@ class _State:
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class _FailedRun:
     """A run whose call failed; the client may retry it until the timer fires."""
 
-    state: _State
+    state: _CallState
     verdict: Verdict
     timer: asyncio.TimerHandle
 
@@ -111,8 +111,8 @@ class Capture(QueueReader[CapturedCall]):
         self._control = control
         self._is_full = False
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._open: dict[CapturedCall, _State] = {}
-        self._held: dict[tuple[str, str, str], _Held] = {}
+        self._open: dict[CapturedCall, _CallState] = {}
+        self._held: dict[tuple[str, str, str], _FailedRun] = {}
         self._stopped: dict[object, tuple[Command, int]] = {}  # by `_same`: the command, and until when (epoch ms)
         self._log = OwnFailures(log)
 
@@ -183,7 +183,7 @@ class Capture(QueueReader[CapturedCall]):
             self._log("the rest of a model call is not captured")
             await self._over(note.call, Verdict("error"))
 
-    async def _publish(self, note: Note[CapturedCall], state: _State) -> None:
+    async def _publish(self, note: Note[CapturedCall], state: _CallState) -> None:
         """Publish the events of what happened to an open call, and end its run if the call has ended."""
         exchange, what = state.exchange, note.what
         events = EVENTS[what](exchange, *note.value)
@@ -222,7 +222,7 @@ class Capture(QueueReader[CapturedCall]):
         else:
             run = self._run(request, tenant, position, reading, span)
         call.thread_id, call.run_id = run.thread_id, position.run
-        self._open[call] = _State(exchange, asked, same, position, run)
+        self._open[call] = _CallState(exchange, asked, same, position, run)
         if call.stop is not None:
             run.stopped.then(call.stop.tell_now)
         if self._control is not None:
@@ -252,7 +252,7 @@ class Capture(QueueReader[CapturedCall]):
             traceparent=span,
         )
 
-    async def _was_stopped(self, note: Note[CapturedCall], state: _State) -> None:
+    async def _was_stopped(self, note: Note[CapturedCall], state: _CallState) -> None:
         """End a call that was told to stop. Acknowledge the command, unless the model had ended its answer before."""
         verdict, command = state.exchange.verdict("cancelled"), state.run.stopped.command
         if verdict.end == "aborted" and command is not None:
@@ -262,7 +262,7 @@ class Capture(QueueReader[CapturedCall]):
         self._remember(state)
         await self._over(note.call, verdict)
 
-    async def _ended(self, call: CapturedCall, state: _State, verdict: Verdict) -> None:
+    async def _ended(self, call: CapturedCall, state: _CallState, verdict: Verdict) -> None:
         """End a call. If the client may retry it, its run is kept open, so that all attempts are one run."""
         self._remember(state)
         if verdict.again_within <= 0 or self._loop is None:
@@ -272,7 +272,7 @@ class Capture(QueueReader[CapturedCall]):
         key = (state.asked.scope, state.position.thread, state.position.run)
         self._conversations.failed(state.position, state.asked)
         timer = self._loop.call_later(verdict.again_within, self._passing.put, call, "given up", (key,), 0)
-        self._held[key] = _Held(state, verdict, timer)
+        self._held[key] = _FailedRun(state, verdict, timer)
 
     async def _given_up(self, key: tuple[str, str, str]) -> None:
         """End the run of a failed call that was not retried; do nothing if it was."""
@@ -300,7 +300,7 @@ class Capture(QueueReader[CapturedCall]):
         except InvalidRecord:
             self._log("an event of a model call can't travel, and is left out")
 
-    def _remember(self, state: _State) -> None:
+    def _remember(self, state: _CallState) -> None:
         answer = state.exchange.answer
         if answer.message is not None or answer.response_id is not None:
             fact = self._conversations.answered(state.position, state.asked, answer.message, answer.response_id)

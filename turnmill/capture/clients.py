@@ -34,18 +34,14 @@ def client(
     Raises:
         CallerError: Neither library is installed.
     """
-    module = _library(library)
-    made = module.Client(**_defaults(module, options))
-    return _heard(made, _about(thread_id, agent_id))
+    return _client("Client", library, _about(thread_id, agent_id), options)
 
 
 def async_client(
     *, library: str | None = None, thread_id: str | None = None, agent_id: str | None = None, **options: Any
 ) -> Any:
     """Return an `AsyncClient`; otherwise like `client`."""
-    module = _library(library)
-    made = module.AsyncClient(**_defaults(module, options))
-    return _heard(made, _about(thread_id, agent_id))
+    return _client("AsyncClient", library, _about(thread_id, agent_id), options)
 
 
 def transport(inner: Any, *, thread_id: str | None = None, agent_id: str | None = None) -> Any:
@@ -73,8 +69,11 @@ def _transport(inner: Any, about: Mapping[str, str]) -> Any:
     raise CallerError(f"a transport of httpx2 or httpx is expected, not {type(inner).__name__}")
 
 
-def _heard(made: Any, about: Mapping[str, str]) -> Any:
-    """Return the client with its transports wrapped: its own, and those for proxies of the environment."""
+def _client(kind: str, library: str | None, about: Mapping[str, str], options: Mapping[str, Any]) -> Any:
+    """Return a client with the SDKs' options; its transports are wrapped, also those for proxies of the environment."""
+    module = _library(library)
+    limits = module.Limits(**MOST_CONNECTIONS)
+    made = getattr(module, kind)(**{"follow_redirects": True, "limits": limits, **options})
     made._transport = _transport(made._transport, about)  # noqa: SLF001  # a client given one makes no others
     mounts = made._mounts  # noqa: SLF001
     for pattern, mounted in mounts.items():
@@ -95,11 +94,6 @@ def _library(name: str | None) -> ModuleType:
         except ImportError:
             continue
     raise CallerError(f"there is no {name or 'httpx2, nor httpx'}: install it beside this package")
-
-
-def _defaults(module: ModuleType, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options that the SDKs give their own clients."""
-    return {"follow_redirects": True, "limits": module.Limits(**MOST_CONNECTIONS), **options}
 
 
 def _methods(module: Any, inner: Any, about: Mapping[str, str]) -> dict[str, Any]:

@@ -18,7 +18,6 @@ import orjson
 
 from turnmill.capture.passing import Note, OwnFailures, Passing, QueueReader
 from turnmill.capture.stop import Stop
-from turnmill.control.stopping import RunStopped
 from turnmill.errors import InvalidRecord
 from turnmill.limits import CAPTURE_QUEUE_BYTES
 from turnmill.publish.publisher import Publisher
@@ -64,11 +63,6 @@ class PassingRun:
         except Exception as error:  # no failure here may affect the program
             self.lacking = True
             log.warning("run %s: an event was not published: %s", self.run_id, error)
-
-    @property
-    def stop_error(self) -> RunStopped | None:
-        """The exception that stops the run now; None if it was not told to stop."""
-        return None if self.stop is None else self.stop.error
 
     def heard(self) -> None:
         """Publish that the program follows the command to stop; the run's end comes after this."""

@@ -147,7 +147,7 @@ class Runtime:
     def _start(self) -> None:
         with self._lock:
             if self._loop is None:
-                self._loop = LoopThread("turnmill-capture", self._publish(), _Here())
+                self._loop = LoopThread("turnmill-capture", self._publish(), _SameThread())
                 before_exit(self.stop)
 
     async def _publish(self) -> None:
@@ -199,7 +199,7 @@ class Runtime:
             self._runs.shut()
 
 
-class _Here(ThreadPoolExecutor):
+class _SameThread(ThreadPoolExecutor):
     """Runs our loop's calls at once, in the same thread: while a program ends, no thread can start."""
 
     def submit(self, fn: Callable[..., Result], /, *args: Any, **kwargs: Any) -> Future[Result]:

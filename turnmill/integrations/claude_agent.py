@@ -34,12 +34,7 @@ log = logging.getLogger("turnmill.publish.publisher")
 
 
 async def claude_query(
-    *,
-    prompt: Any,
-    thread_id: str | None = None,
-    agent_id: str = AGENT,
-    tenant: str | None = None,
-    **options: Any,
+    *, prompt: Any, thread_id: str | None = None, agent_id: str = AGENT, tenant: str | None = None, **options: Any
 ) -> AsyncGenerator[Any]:
     """Yield the messages of `claude_agent_sdk.query(prompt=prompt, **options)` unchanged, and publish them.
 
@@ -50,43 +45,43 @@ async def claude_query(
         tenant: The tenant.
         options: Arguments of the SDK's `query`.
     """
-    spoken = _Spoken(thread_id, agent_id, tenant)
-    messages = import_module("claude_agent_sdk").query(prompt=spoken.kept_open(prompt), **options)
+    conversation = _Conversation(thread_id, agent_id, tenant)
+    messages = import_module("claude_agent_sdk").query(prompt=conversation.kept_open(prompt), **options)
     try:
         async with aclosing(messages) as each:
-            async for message in spoken.stopping.each(each):
-                spoken.hear(message)
-                if spoken.followed is not None:
-                    raise spoken.followed
+            async for message in conversation.stopping.each(each):
+                conversation.hear(message)
+                if conversation.followed is not None:
+                    raise conversation.followed
                 yield message
     except RunStopped:
-        spoken.stopped()
+        conversation.stopped()
         raise
     except Exception:
-        spoken.end("error")
+        conversation.end("error")
         raise
     except (asyncio.CancelledError, GeneratorExit):
-        spoken.end("aborted")
+        conversation.end("aborted")
         raise
-    spoken.end("complete")  # without a result it counts as interrupted anyway
+    conversation.end("complete")  # without a result it counts as interrupted anyway
 
 
 def claude_client(
     client: Client, *, thread_id: str | None = None, agent_id: str = AGENT, tenant: str | None = None
 ) -> Client:
     """Return the same `ClaudeSDKClient`, not yet connected; it is published from now on. See `claude_query`."""
-    spoken = _Spoken(thread_id, agent_id, tenant)
+    conversation = _Conversation(thread_id, agent_id, tenant)
     given: Any = client
-    given.connect = spoken.prompted(given.connect)
-    given.query = spoken.prompted(given.query)
-    given.receive_messages = spoken.heard(given.receive_messages)
-    given.disconnect = spoken.left(given.disconnect)
-    spoken.interrupt = getattr(given, "interrupt", None)
+    given.connect = conversation.prompted(given.connect)
+    given.query = conversation.prompted(given.query)
+    given.receive_messages = conversation.heard(given.receive_messages)
+    given.disconnect = conversation.left(given.disconnect)
+    conversation.interrupt = getattr(given, "interrupt", None)
     return client
 
 
-class _Spoken:
-    """One conversation: the prompts that wait for an answer, and the open run. Its methods raise nothing."""
+class _Conversation:
+    """A conversation: the prompts that wait for an answer, and the open run. Its methods raise nothing."""
 
     def __init__(self, thread_id: str | None, agent_id: str, tenant: str | None) -> None:
         self._thread_id, self._agent_id, self._tenant = thread_id, agent_id, tenant
@@ -163,7 +158,7 @@ class _Spoken:
             if type(message).__name__ == "ResultMessage":
                 if self._input is not None:
                     self._input.answered.set()
-                self.followed = run.stop_error
+                self.followed = None if run.stop is None else run.stop.error
                 if self.followed is not None:
                     self.stopped()
                 else:

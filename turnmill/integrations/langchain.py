@@ -64,13 +64,13 @@ def langchain_handler(*, thread_id: str | None = None, agent_id: str | None = No
     except ImportError as error:
         raise CallerError("langchain-core is not installed") from error
     runtime().prepare()
-    publishing = _Publishing(thread_id, agent_id, tenant)
+    publishing = _RunPublisher(thread_id, agent_id, tenant)
     methods: Fields = {name: _guarded(publishing, name) for name in HEARD}
     # `raise_error` only concerns the exception that stops a run: all others of ours are caught.
     return type("TurnmillHandler", (base,), {**methods, "run_inline": True, "raise_error": True})()
 
 
-def _guarded(publishing: _Publishing, name: str) -> Callable[..., None]:
+def _guarded(publishing: _RunPublisher, name: str) -> Callable[..., None]:
     """Wrap a callback as a method that raises only RunStopped, when a step begins or continues."""
     hear = getattr(publishing, name)
 
@@ -85,7 +85,7 @@ def _guarded(publishing: _Publishing, name: str) -> Callable[..., None]:
     return heard
 
 
-class _Publishing:
+class _RunPublisher:
     """The state of a handler. Its methods may be called from any thread."""
 
     def __init__(self, thread_id: str | None, agent_id: str | None, tenant: str | None) -> None:
@@ -137,15 +137,12 @@ class _Publishing:
     on_llm_error = on_tool_error = on_retriever_error = on_chain_error
 
     def on_chat_model_start(self, serialized: Any, messages: Any, *, run_id: Any, **more: Any) -> None:
-        """Note the messages to a chat model."""
         self._asked(self._begun(run_id, serialized, None, more), messages[0])
 
     def on_llm_start(self, serialized: Any, prompts: Sequence[str], *, run_id: Any, **more: Any) -> None:
-        """Note the prompt to a text model."""
         self._asked(self._begun(run_id, serialized, None, more), [{"type": "human", "content": prompts[0]}])
 
     def on_llm_new_token(self, token: Any, *, chunk: Any = None, run_id: Any, **_: Any) -> None:
-        """Publish a piece of an answer."""
         call = self._calls.get(run_id)
         message = getattr(chunk, "message", None)
         if call is not None and message is not None:
@@ -166,7 +163,6 @@ class _Publishing:
         self._over(call)
 
     def on_tool_start(self, serialized: Any, input_str: str, *, run_id: Any, inputs: Any = None, **more: Any) -> None:
-        """Begin a tool's call."""
         self._begun(run_id, serialized, inputs, more)
 
     def on_tool_end(self, output: Any, *, run_id: Any, **_: Any) -> None:
@@ -184,7 +180,6 @@ class _Publishing:
         self._begun(run_id, serialized, query, more)
 
     def on_retriever_end(self, documents: Any, *, run_id: Any, **_: Any) -> None:
-        """End a search for documents."""
         call = self._calls.pop(run_id, None)
         if call is not None:
             self._over(call)
@@ -291,4 +286,4 @@ def _on_stop(root: Root, run: PassingRun, command: Command) -> None:
         run.heard()
 
 
-HEARD: Final = tuple(name for name in vars(_Publishing) if name.startswith("on_"))
+HEARD: Final = tuple(name for name in vars(_RunPublisher) if name.startswith("on_"))

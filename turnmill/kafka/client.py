@@ -80,11 +80,7 @@ def _missing(settings: BrokerSettings) -> list[str]:
         (_by_password(settings), f"{variable('sasl_mechanism')}={mechanism}", ("sasl_password", "sasl_password_file")),
         (_by_token(settings), f"{variable('sasl_mechanism')}={mechanism}", ("oauth_token_file", "oauth_token_url")),
         (_asks_for_token(settings), variable("oauth_token_url"), ("oauth_client_id",)),
-        (
-            _asks_for_token(settings),
-            variable("oauth_token_url"),
-            ("oauth_client_secret", "oauth_client_secret_file"),
-        ),
+        (_asks_for_token(settings), variable("oauth_token_url"), ("oauth_client_secret", "oauth_client_secret_file")),
         (settings.ssl_key_file is not None, variable("ssl_key_file"), ("ssl_certificate_file",)),
         (settings.ssl_key_password is not None, variable("ssl_key_password"), ("ssl_certificate_file",)),
     ]

@@ -56,13 +56,7 @@ class Delivery:
     """
 
     def __init__(
-        self,
-        connect: Connect,
-        address: str,
-        counts: Counts,
-        spool: Spool | None = None,
-        *,
-        drop: bool = False,
+        self, connect: Connect, address: str, counts: Counts, spool: Spool | None = None, *, drop: bool = False
     ) -> None:
         self._address = address
         self._counts = counts

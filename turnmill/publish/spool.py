@@ -109,7 +109,11 @@ class Spool:
         for record_end in record_ends:
             record_end.segment.acked = record_end.end
         while self._segments and self._segments[0].acked >= self._segments[0].size:
-            self._remove(self._segments.popleft())
+            segment = self._segments.popleft()
+            if not self._segments and self._live is not None:
+                os.close(self._live)
+                self._live = None
+            segment.remove()
         if self._segments and self._segments[0].acked:
             self._segments[0].write_ack()
 
@@ -164,12 +168,6 @@ class Spool:
             os.ftruncate(self._live, segment.size)
             raise
         segment.size += len(frame)
-
-    def _remove(self, segment: Segment) -> None:
-        if not self._segments and self._live is not None:
-            os.close(self._live)
-            self._live = None
-        segment.remove()
 
     def _adopt(self) -> None:
         """Move the segments of folders whose owner is dead to our folder, and count their records."""

@@ -1,7 +1,7 @@
 """The hooks for transports of httpx and httpx2, which the SDKs of OpenAI, Anthropic, Mistral and Google use today.
 
 Transports are below the clients, so retries, redirects and decoding are not affected. The program gets the same
-response, with its stream wrapped in another one that reports its chunks to us.
+response, with its stream wrapped in another that reports its chunks to us.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ def _streams(module: ModuleType) -> tuple[type[Any], type[Any]]:
         def __del__(self) -> None:
             self._call.cancelled()
 
-    class AsyncHeard(module.AsyncByteStream):  # type: ignore[misc, name-defined]  # as above
+    class AsyncReportingStream(module.AsyncByteStream):  # type: ignore[misc, name-defined]  # as above
         def __init__(self, stream: Any, call: CapturedCall, heard: Stopping | None) -> None:
             self._stream, self._call, self._heard = stream, call, heard
 
@@ -187,4 +187,4 @@ def _streams(module: ModuleType) -> tuple[type[Any], type[Any]]:
         def __del__(self) -> None:
             self._call.cancelled()
 
-    return ReportingStream, AsyncHeard
+    return ReportingStream, AsyncReportingStream

@@ -1,4 +1,4 @@
-"""The hook for requests: its adapter, and reads of the raw response below the one that programs use."""
+"""The hook for requests: its adapter, and reads of the raw response below the response that programs use."""
 
 from __future__ import annotations
 
@@ -78,17 +78,17 @@ def _begin(request: Any) -> CapturedCall | None:
 def _listen(response: Any, call: CapturedCall) -> None:
     """Report the data that the raw response returns. Its methods call each other: only the outermost call counts."""
     raw = response.raw
-    heard = _Heard(call, response.status_code, lowered(response.headers))
+    reporter = _ReadReporter(call, response.status_code, lowered(response.headers))
     stream, read, close = raw.stream, raw.read, raw.close
 
     @wraps(stream)
     def streamed(amt: Any = 65_536, decode_content: Any = None) -> Iterator[bytes]:
-        yield from heard.each(stream(amt, decode_content=decode_content), decoded=decode_content)
+        yield from reporter.each(stream(amt, decode_content=decode_content), decoded=decode_content)
 
     @wraps(read)
     def a_read(amt: Any = None, *args: Any, **kwargs: Any) -> Any:
         decoded = kwargs.get("decode_content", args[0] if args else None)
-        return heard.read_once(
+        return reporter.read_once(
             lambda: read(amt, *args, **kwargs),
             is_last=lambda got: amt in (None, -1) or (not got and amt != 0),
             decoded=decoded,
@@ -99,14 +99,14 @@ def _listen(response: Any, call: CapturedCall) -> None:
         try:
             return close(*args, **kwargs)
         finally:
-            if not heard.inside:  # otherwise it is closed because a read has failed
+            if not reporter.inside:  # otherwise it is closed because a read has failed
                 call.cancelled()
 
     raw.stream, raw.read, raw.close = streamed, a_read, closed
     weakref.finalize(response, call.cancelled).atexit = False
 
 
-class _Heard:
+class _ReadReporter:
     """Reports read data to a call. Only the first read shows whether the data is decoded."""
 
     def __init__(self, call: CapturedCall, status: int, headers: dict[str, str]) -> None:
