@@ -220,7 +220,7 @@ async def readyz(gateway: TheGateway) -> JSONResponse:
     return JSONResponse(health.model_dump(), 503 if reasons else 200)
 
 
-@router.get("/metrics", summary="m.Metrics", response_class=Response)
+@router.get("/metrics", summary="Metrics", response_class=Response)
 async def metrics(gateway: TheGateway, runs: TheRunWatch, request: Request) -> Response:
     """Return metrics in Prometheus or OpenMetrics text. They name routes and statuses, no tenants or threads."""
     runs.count()
