@@ -43,17 +43,15 @@ def outgoing_letter(prefix: str, topic: str, partition: int, refused: Refused) -
     """Return the dead letter of a record read from `topic` and `partition`; its partition number is the same."""
     record = refused.record
     redriven = dict(record.headers).get(f"{dead_letter.PREFIX}redriven") or b""
-    letter = DeadLetter(
-        reason=refused.reason,
-        detail=refused.detail,
-        topic=topic,
-        partition=partition,
-        offset=record.offset,
-        time=now_ms(),
-        key=record.key,
-        value=record.value,
-        redriven=int(redriven) if redriven.isdigit() and len(redriven) < 10 else 0,
-    )
+    times = int(redriven) if redriven.isdigit() and len(redriven) < 10 else 0
+    source: dict[str, Any] = {
+        "topic": topic,
+        "partition": partition,
+        "offset": record.offset,
+        "key": record.key,
+        "value": record.value,
+    }
+    letter = DeadLetter(reason=refused.reason, detail=refused.detail, time=now_ms(), redriven=times, **source)
     # A record with neither key nor value can't be sent.
     value = b"" if letter.key is None and letter.value is None else letter.value
     return Outgoing(catalog.DEAD_LETTERS.full_name(prefix), letter.key, value, partition, letter.headers())

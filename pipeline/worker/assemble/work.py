@@ -33,8 +33,14 @@ from pipeline.observability import metrics as m
 from pipeline.turns.redaction import Redaction
 from pipeline.worker.assemble.limits import AssembleSettings
 from pipeline.worker.assemble.metrics import AssemblyMetrics
-from pipeline.worker.assemble.offloading import Offload, fits_inline, moved, offloaded
-from pipeline.worker.assemble.outgoing_results import OutgoingResults, StateWaves
+from pipeline.worker.assemble.outgoing_results import (
+    Offload,
+    OutgoingResults,
+    StateWaves,
+    fits_inline,
+    moved,
+    offloaded,
+)
 from pipeline.worker.assemble.state_reads import (
     Due,
     Reading,
