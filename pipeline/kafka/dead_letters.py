@@ -58,7 +58,7 @@ def outgoing_letter(prefix: str, topic: str, partition: int, refused: Refused) -
 
 
 def without_value(letter: Outgoing) -> Outgoing:
-    """Return a dead letter without its value, for one that is too large for its topic.
+    """Return a dead letter without its value, for a letter that is too large for its topic.
 
     Its headers still say why it was refused, and where the record is.
     """
@@ -77,7 +77,7 @@ class DeadLetterLog:
         self._warn = RepeatedWarning(log, LINES)
 
     def __call__(self, partition: int, refused: Refused) -> None:
-        """Count and log one dead letter."""
+        """Count and log a dead letter."""
         record = refused.record
         self._metrics.add(m.DEAD_LETTERS, reason=refused.reason.value)
         self._warn(

@@ -32,7 +32,7 @@ from turnmill.kafka.refusal import refusal
 from turnmill.settings import BrokerSettings
 
 CONNECT_TIMEOUT, CALL_TIMEOUT = 10.0, 30.0  # seconds: until a broker answers, and for the rest of a call
-REQUEST_TIMEOUT = 5.0  # seconds for one request
+REQUEST_TIMEOUT = 5.0  # seconds for a request
 Bounds = dict[TopicPartition, tuple[int, int]]
 
 
@@ -102,7 +102,7 @@ def _partition(row: Mapping[str, Any]) -> Partition:
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """A group's position in one partition. `committed` is None if it never committed: it has read no record."""
+    """A group's position in a partition. `committed` is None if it never committed: it has read no record."""
 
     topic: str
     partition: int
@@ -152,7 +152,7 @@ async def begin_group(settings: BrokerSettings, group: str, topic: Topic, since:
 
 
 async def bounds(settings: BrokerSettings, topics: Iterable[Topic]) -> Bounds:
-    """Return (begin, end) of each partition of these topics; (0, 0) for one without a leader.
+    """Return (begin, end) of each partition of these topics; (0, 0) for a partition without a leader.
 
     A missing topic has no partitions.
     """

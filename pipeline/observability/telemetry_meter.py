@@ -34,7 +34,7 @@ class TelemetryMeter:
         self._seen = Seen(remembered)
 
     def take(self, record: TelemetryRecord) -> None:
-        """Count one record."""
+        """Count a record."""
         kind = str(record["type"])
         if not self._seen.first(record):
             self.metrics.add(m.TELEMETRY_DUPLICATES)

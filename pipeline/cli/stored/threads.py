@@ -114,7 +114,7 @@ def thread_table(page: ThreadPage) -> Table:
 @branch_option
 @tenant_option
 def show(thread: str, branch: str | None, tenant: str | None, *, as_json: bool, inline: bool, partial: bool) -> None:
-    """Show one thread, with sub-agents' runs indented after the run that started them."""
+    """Show a thread, with sub-agents' runs indented after the run that started them."""
     contents = ContentStore.of(load()) if inline else None
     document, children = with_store(lambda store: _family(store, contents, thread, tenant))
     if branch is not None:

@@ -112,7 +112,7 @@ class BatchConsumer(driver.Consumer):  # type: ignore[misc]  # Faust has no type
     # ---- which offset
 
     def ack(self, message: Any) -> bool:
-        """Keep no offset: the base class would keep every one."""
+        """Keep no offset: the base class would keep all of them."""
         if not message.acked:
             message.acked = True
             self._unacked_messages.discard(message)

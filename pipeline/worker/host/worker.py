@@ -1,6 +1,6 @@
 """A worker: one Faust app for each of its roles, in one process. An app hosts its role's stage, in a group of its own.
 
-So roles can run together or apart, and be moved from one process to another, without reading a topic again; and a store
+So roles can run together or apart, and be moved between processes, without reading a topic again; and a store
 that stands still does not delay assembly.
 """
 
@@ -53,7 +53,7 @@ async def begin(settings: Settings, roles: Sequence[Role], since: int | None = N
 
 
 class Worker:
-    """The roles of one process, its health, and its metrics, which a health server or a parent queries as `Watched`."""
+    """The roles of a process, its health, and its metrics, which a health server or a parent queries as `Watched`."""
 
     def __init__(self, settings: Settings, roles: Sequence[Role]) -> None:
         self.settings = settings
@@ -155,7 +155,7 @@ class Worker:
 
 
 def build_app(settings: Settings, role: Role, metrics: Metrics) -> faust.App:
-    """Return the Faust app of one role; `app.stage` is its stage."""
+    """Return the Faust app of a role; `app.stage` is its stage."""
     fetch_records = min(settings.fetch_records, GROUP_RECORDS) if role.topic is TURNS else settings.fetch_records
     app = faust.App(
         role.group(settings),
