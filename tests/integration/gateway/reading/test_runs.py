@@ -240,7 +240,7 @@ async def test_a_stop_while_a_client_is_being_stopped(
 
     monkeypatch.setattr(AIOKafkaConsumer, "stop", stop_meanwhile)
     monkeypatch.setattr("turnmill.ending.CANCEL_INTERVAL", PATIENCE)  # no second cancellation comes
-    monkeypatch.setattr("pipeline.gateway.follower.ended", partial(ended, within=PATIENCE))
+    monkeypatch.setattr("pipeline.gateway.live.follower.ended", partial(ended, within=PATIENCE))
     follower.listen(watch)
 
     async def begun() -> bool:
