@@ -40,7 +40,7 @@ MODULES: Final = {
     "run": "pipeline.cli.programs.run:run",
     "runs": "pipeline.cli.open_runs.runs:runs",
     "schema": "pipeline.cli.files.documents:schema",
-    "search": "pipeline.cli.stored.search:search",
+    "search": "pipeline.cli.stored.threads:search",
     "settings": "pipeline.cli.settings:settings",
     "steer": "pipeline.cli.open_runs.commands:steer",
     "stop": "pipeline.cli.open_runs.commands:stop",

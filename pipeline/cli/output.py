@@ -1,4 +1,4 @@
-"""The console that commands print to, and numbers with nouns."""
+"""The console that commands print to, its progress bars, and numbers with nouns."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress, ProgressColumn
 
 PIPE_WIDTH: Final = 160  # columns, if the output is no terminal
 
@@ -26,3 +27,24 @@ def wide_console() -> Console:
 def many(count: int, noun: str) -> str:
     """Return a count with its noun: `1 record`, `2,000 records`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def progress(console: Console) -> Progress:
+    """Return bars that count; they are shown on a terminal only."""
+    from rich.progress import MofNCompleteColumn, TimeElapsedColumn  # noqa: PLC0415  # as above
+
+    return _bars(console, MofNCompleteColumn(), TimeElapsedColumn())
+
+
+def transfer(console: Console) -> Progress:
+    """Return bars that count bytes, and show the speed; they are shown on a terminal only."""
+    from rich.progress import DownloadColumn, TimeRemainingColumn, TransferSpeedColumn  # noqa: PLC0415  # as above
+
+    return _bars(console, DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+
+
+def _bars(console: Console, *columns: ProgressColumn) -> Progress:
+    from rich.progress import BarColumn, Progress, TextColumn  # noqa: PLC0415  # as above
+
+    text = TextColumn("{task.description}")
+    return Progress(text, BarColumn(), *columns, console=console, disable=not console.is_terminal)

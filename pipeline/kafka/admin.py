@@ -6,7 +6,7 @@ Functions raise BrokerError, or CallerError if brokers refuse us because of the 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,7 +28,7 @@ async def topic_changes(settings: Settings, *, grow: bool = False) -> list[Chang
     """Return the changes that `apply_topics` would make."""
     async with connected(settings) as client:
         wants = await _wants(client, settings)
-        return plan(wants, await _found(client, [want.name for want in wants]), grow=grow)
+        return plan(wants, await _described(client, [want.name for want in wants]), grow=grow)
 
 
 async def apply_topics(settings: Settings, *, grow: bool = False) -> list[Change]:
@@ -41,15 +41,15 @@ async def apply_topics(settings: Settings, *, grow: bool = False) -> list[Change
         wants = await _wants(client, settings)
         by_name = {want.name: want for want in wants}
         while True:
-            found = await _found(client, list(by_name))
-            changes = plan(wants, found, grow=grow)
+            topics = await _described(client, by_name)
+            changes = plan(wants, topics, grow=grow)
             if await _create(client, [by_name[c.topic] for c in changes if c.action == "create"]):
                 break
             await asyncio.sleep(0.1)  # another process has just created one: compare again
         for change in changes:
             want = by_name[change.topic]
             if change.action == "configure":
-                await _configure(client, want, found[want.name])
+                await _configure(client, want, topics[want.name])
             elif change.action == "grow":
                 await client.create_partitions({want.name: NewPartitions(want.partitions)})
         if any(change.action != "left" for change in changes):
@@ -62,8 +62,7 @@ async def check_topics(settings: Settings) -> None:
     async with connected(settings) as client:
         names = [topic.full_name(settings.topic_prefix) for topic in CATALOG]
         counts = {name: len(rows) for name, rows in (await partitions_of(client, names)).items()}
-    missing = [name for name in names if name not in counts]
-    if missing:
+    if missing := [name for name in names if name not in counts]:
         listed = ", ".join(missing)
         raise BrokerError(f"{settings.brokers} has no topic {listed}: `turnmill topics apply` creates them")
     if len(set(counts.values())) > 1:
@@ -78,10 +77,10 @@ async def describe_topics(settings: Settings) -> list[Found]:
     """Return the catalog's topics that exist, in its order, with offsets."""
     async with connected(settings) as client:
         names = [topic.full_name(settings.topic_prefix) for topic in CATALOG]
-        found = await _found(client, names)
-        led = [TopicPartition(t.name, p.id) for t in found.values() for p in t.partitions if p.leader is not None]
+        topics = await _described(client, names)
+        led = [TopicPartition(t.name, p.id) for t in topics.values() for p in t.partitions if p.leader is not None]
         offsets = await offsets_of(settings, led)
-    return [_with_offsets(found[name], offsets) for name in names if name in found]
+    return [_with_offsets(topics[name], offsets) for name in names if name in topics]
 
 
 async def _wants(client: Any, settings: Settings) -> list[Wanted]:
@@ -90,12 +89,12 @@ async def _wants(client: Any, settings: Settings) -> list[Wanted]:
     return wanted(CATALOG, prefix, partitions, replication, brokers, settings.retention_ms)
 
 
-async def _found(client: Any, names: Sequence[str]) -> dict[str, Found]:
+async def _described(client: Any, names: Iterable[str]) -> dict[str, Found]:
     partitions = await partitions_of(client, names)
     if not partitions:
         return {}
     resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in partitions]
-    found = {}
+    topics = {}
     for response in await client.describe_configs(resources):
         for code, message, _, name, entries in response.resources:
             if code == UnknownTopicOrPartitionError.errno:  # a new topic, which this broker does not know yet
@@ -103,9 +102,9 @@ async def _found(client: Any, names: Sequence[str]) -> dict[str, Found]:
             _check(code, f"configuration of {name}: {message}")
             # An entry: name, value, read-only, source, sensitive, synonyms.
             config = {entry[0]: entry[1] for entry in entries}
-            own = {entry[0]: entry[1] for entry in entries if entry[3] == TOPIC_CONFIG}
-            found[name] = Found(name, tuple(partitions[name]), config, own)
-    return found
+            set_here = {entry[0]: entry[1] for entry in entries if entry[3] == TOPIC_CONFIG}
+            topics[name] = Found(name, tuple(partitions[name]), config, set_here)
+    return topics
 
 
 async def _create(client: Any, wants: Sequence[Wanted]) -> bool:
@@ -120,9 +119,9 @@ async def _create(client: Any, wants: Sequence[Wanted]) -> bool:
     return all(code == 0 for _, code, _ in answers)
 
 
-async def _configure(client: Any, want: Wanted, found: Found) -> None:
+async def _configure(client: Any, want: Wanted, topic: Found) -> None:
     # This request replaces the topic's whole configuration, so values set by others are included.
-    values = {**found.own, **want.config}
+    values = {**topic.set_here, **want.config}
     for response in await client.alter_configs([ConfigResource(ConfigResourceType.TOPIC, want.name, values)]):
         for code, message, *_ in response.resources:
             _check(code, f"can't configure {want.name}: {message}")
@@ -131,19 +130,16 @@ async def _configure(client: Any, want: Wanted, found: Found) -> None:
 async def _settled(client: Any, wants: Sequence[Wanted], grow: bool) -> None:  # noqa: FBT001
     """Wait until the brokers know of all changes: the controller confirms them a moment earlier."""
     while True:
-        found = await _found(client, [want.name for want in wants])
-        led = all(row.leader is not None for topic in found.values() for row in topic.partitions)
-        if led and all(change.action == "left" for change in plan(wants, found, grow=grow)):
+        topics = await _described(client, [want.name for want in wants])
+        led = all(row.leader is not None for topic in topics.values() for row in topic.partitions)
+        if led and all(change.action == "left" for change in plan(wants, topics, grow=grow)):
             return
         await asyncio.sleep(0.05)
 
 
 def _with_offsets(topic: Found, offsets: Mapping[Any, tuple[int, int]]) -> Found:
-    rows = []
-    for row in topic.partitions:
-        begin, end = offsets.get(TopicPartition(topic.name, row.id), (None, None))
-        rows.append(replace(row, begin=begin, end=end))
-    return replace(topic, partitions=tuple(rows))
+    rows = ((row, offsets.get(TopicPartition(topic.name, row.id), (None, None))) for row in topic.partitions)
+    return replace(topic, partitions=tuple(replace(row, begin=begin, end=end) for row, (begin, end) in rows))
 
 
 def _check(code: int, what: str) -> None:

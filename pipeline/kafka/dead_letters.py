@@ -43,24 +43,22 @@ def outgoing_letter(prefix: str, topic: str, partition: int, refused: Refused) -
     """Return the dead letter of a record read from `topic` and `partition`; its partition number is the same."""
     record = refused.record
     redriven = dict(record.headers).get(f"{dead_letter.PREFIX}redriven") or b""
-    letter = DeadLetter(
-        reason=refused.reason,
-        detail=refused.detail,
-        topic=topic,
-        partition=partition,
-        offset=record.offset,
-        time=now_ms(),
-        key=record.key,
-        value=record.value,
-        redriven=int(redriven) if redriven.isdigit() and len(redriven) < 10 else 0,
-    )
+    times = int(redriven) if redriven.isdigit() and len(redriven) < 10 else 0
+    source: dict[str, Any] = {
+        "topic": topic,
+        "partition": partition,
+        "offset": record.offset,
+        "key": record.key,
+        "value": record.value,
+    }
+    letter = DeadLetter(reason=refused.reason, detail=refused.detail, time=now_ms(), redriven=times, **source)
     # A record with neither key nor value can't be sent.
     value = b"" if letter.key is None and letter.value is None else letter.value
     return Outgoing(catalog.DEAD_LETTERS.full_name(prefix), letter.key, value, partition, letter.headers())
 
 
 def without_value(letter: Outgoing) -> Outgoing:
-    """Return a dead letter without its value, for one that is too large for its topic.
+    """Return a dead letter without its value, for a letter that is too large for its topic.
 
     Its headers still say why it was refused, and where the record is.
     """
@@ -79,7 +77,7 @@ class DeadLetterLog:
         self._warn = RepeatedWarning(log, LINES)
 
     def __call__(self, partition: int, refused: Refused) -> None:
-        """Count and log one dead letter."""
+        """Count and log a dead letter."""
         record = refused.record
         self._metrics.add(m.DEAD_LETTERS, reason=refused.reason.value)
         self._warn(

@@ -6,7 +6,7 @@ Functions raise BrokerError, or CallerError if brokers refuse us because of the 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -32,7 +32,7 @@ from turnmill.kafka.refusal import refusal
 from turnmill.settings import BrokerSettings
 
 CONNECT_TIMEOUT, CALL_TIMEOUT = 10.0, 30.0  # seconds: until a broker answers, and for the rest of a call
-REQUEST_TIMEOUT = 5.0  # seconds for one request
+REQUEST_TIMEOUT = 5.0  # seconds for a request
 Bounds = dict[TopicPartition, tuple[int, int]]
 
 
@@ -85,27 +85,24 @@ async def cluster_of(client: Any) -> ClusterInfo:
     return ClusterInfo(described["cluster_id"], tuple(brokers))
 
 
-async def partitions_of(client: Any, names: Sequence[str]) -> dict[str, list[Partition]]:
+async def partitions_of(client: Any, names: Iterable[str]) -> dict[str, list[Partition]]:
     """Return the partitions of each topic, in order, without offsets; missing topics are left out."""
-    found: dict[str, list[Partition]] = {}
-    for topic in await client.describe_topics(list(names)):
-        if topic["error_code"] == 0:
-            rows = sorted(topic["partitions"], key=lambda row: row["partition"])
-            found[topic["topic"]] = [
-                Partition(
-                    row["partition"],
-                    row["leader"] if row["leader"] >= 0 else None,
-                    tuple(row["replicas"]),
-                    tuple(row["isr"]),
-                )
-                for row in rows
-            ]
-    return found
+    topics = await client.describe_topics(list(names))
+    return {
+        topic["topic"]: sorted(map(_partition, topic["partitions"]), key=lambda partition: partition.id)
+        for topic in topics
+        if topic["error_code"] == 0
+    }
+
+
+def _partition(row: Mapping[str, Any]) -> Partition:
+    leader = row["leader"] if row["leader"] >= 0 else None
+    return Partition(row["partition"], leader, tuple(row["replicas"]), tuple(row["isr"]))
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """A group's position in one partition. `committed` is None if it never committed: it has read no record."""
+    """A group's position in a partition. `committed` is None if it never committed: it has read no record."""
 
     topic: str
     partition: int
@@ -123,10 +120,10 @@ async def group_lag(settings: BrokerSettings, group: str, topics: Iterable[Topic
     """Return the position of consumer group `group` in each partition of `topics`, by topic and partition."""
     async with connected(settings) as client:
         partitions = await partitions_of(client, [topic.full_name(settings.topic_prefix) for topic in topics])
-        places = [TopicPartition(name, row.id) for name, rows in partitions.items() for row in rows]
+        names = [TopicPartition(name, row.id) for name, rows in partitions.items() for row in rows]
         committed = await _committed(client, group)
-        offsets = await offsets_of(settings, places)
-    return [PartitionLag(p.topic, p.partition, committed.get(p), *offsets[p]) for p in sorted(places)]
+        offsets = await offsets_of(settings, names)
+    return [PartitionLag(p.topic, p.partition, committed.get(p), *offsets[p]) for p in sorted(names)]
 
 
 async def begin_group(settings: BrokerSettings, group: str, topic: Topic, since: int | None = None) -> None:
@@ -145,8 +142,8 @@ async def begin_group(settings: BrokerSettings, group: str, topic: Topic, since:
         await consumer.start()
         consumer.assign(list(starts))
         if since is not None:
-            found = await consumer.offsets_for_times(dict.fromkeys(starts, since))
-            starts |= {place: one.offset for place, one in found.items() if one is not None}
+            first = await consumer.offsets_for_times(dict.fromkeys(starts, since))
+            starts |= {partition: row.offset for partition, row in first.items() if row is not None}
         await consumer.commit(starts)
     except (CommitFailedError, IllegalGenerationError, UnknownMemberIdError):
         return  # another worker has done it at the same moment
@@ -155,15 +152,15 @@ async def begin_group(settings: BrokerSettings, group: str, topic: Topic, since:
 
 
 async def bounds(settings: BrokerSettings, topics: Iterable[Topic]) -> Bounds:
-    """Return (begin, end) of each partition of these topics; (0, 0) for one without a leader.
+    """Return (begin, end) of each partition of these topics; (0, 0) for a partition without a leader.
 
     A missing topic has no partitions.
     """
     async with connected(settings) as client:
-        found = await partitions_of(client, [topic.full_name(settings.topic_prefix) for topic in topics])
-        rows = [(TopicPartition(name, row.id), row.leader) for name, rows in found.items() for row in rows]
-        offsets = await offsets_of(settings, [place for place, leader in rows if leader is not None])
-    return {place: offsets.get(place, (0, 0)) for place, _ in rows}
+        described = await partitions_of(client, [topic.full_name(settings.topic_prefix) for topic in topics])
+        leaders = {TopicPartition(name, row.id): row.leader for name, rows in described.items() for row in rows}
+        offsets = await offsets_of(settings, [partition for partition, at in leaders.items() if at is not None])
+    return {partition: offsets.get(partition, (0, 0)) for partition in leaders}
 
 
 async def record_count(settings: BrokerSettings, topic: Topic) -> int:
@@ -174,20 +171,20 @@ async def record_count(settings: BrokerSettings, topic: Topic) -> int:
 async def _committed(client: Any, group: str) -> dict[Any, int]:
     while True:
         try:
-            places = await client.list_consumer_group_offsets(group)
-            return {place: row.offset for place, row in places.items() if row.offset >= 0}
+            offsets = await client.list_consumer_group_offsets(group)
+            return {partition: row.offset for partition, row in offsets.items() if row.offset >= 0}
         except (GroupCoordinatorNotAvailableError, GroupLoadInProgressError):  # the first group creates its topic
             await asyncio.sleep(0.1)
 
 
-async def offsets_of(settings: BrokerSettings, places: Sequence[TopicPartition]) -> Bounds:
+async def offsets_of(settings: BrokerSettings, partitions: Sequence[TopicPartition]) -> Bounds:
     """Return (begin, end) of each partition; each must have a leader."""
-    if not places:
+    if not partitions:
         return {}
     consumer = AIOKafkaConsumer(**client_options(settings), request_timeout_ms=int(REQUEST_TIMEOUT * 1000))
     try:
         await consumer.start()
-        begin, end = await asyncio.gather(consumer.beginning_offsets(places), consumer.end_offsets(places))
+        begin, end = await asyncio.gather(consumer.beginning_offsets(partitions), consumer.end_offsets(partitions))
     finally:
         await stopped(consumer.stop())
-    return {place: (begin[place], end[place]) for place in places}
+    return {partition: (begin[partition], end[partition]) for partition in partitions}

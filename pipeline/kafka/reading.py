@@ -84,45 +84,45 @@ async def read(
     One fetch is in memory at a time, of at most `max_poll_records`. Raises TimeoutError if no record comes within
     ANSWER_TIMEOUT.
     """
-    unread = {place: end for place, (begin, end) in spans.items() if begin < end}
+    unread = {partition: end for partition, (begin, end) in spans.items() if begin < end}
+    positions = {partition: spans[partition][0] for partition in unread}
     consumer.assign(list(unread))
-    for place in unread:  # `seek_to_beginning` would wait for the fetcher, at times until the request timeout
-        consumer.seek(place, spans[place][0])
-    positions = {place: spans[place][0] for place in unread}
+    for partition, begin in positions.items():  # `seek_to_beginning` may wait until the request timeout
+        consumer.seek(partition, begin)
     heard = time.monotonic()
     while unread:
         async with asyncio.timeout(ANSWER_TIMEOUT):
-            found = await consumer.getmany(*unread, timeout_ms=POLL_MS)
-        for place, records in found.items():
-            end = unread[place]
+            fetched = await consumer.getmany(*unread, timeout_ms=POLL_MS)
+        for partition, records in fetched.items():
+            end = unread[partition]
             within = records if records[-1].offset < end else [record for record in records if record.offset < end]
             if within:
-                yield place, within
-        for place in list(unread):
-            position = await consumer.position(place)
-            if position > positions[place]:
-                positions[place], heard = position, time.monotonic()
-            if position >= unread[place]:
-                del unread[place]
+                yield partition, within
+        for partition in list(unread):
+            position = await consumer.position(partition)
+            if position > positions[partition]:
+                positions[partition], heard = position, time.monotonic()
+            if position >= unread[partition]:
+                del unread[partition]
         await asyncio.sleep(0)  # aiokafka gives fetched records without a pause: let the loop's other tasks run
         if time.monotonic() - heard > ANSWER_TIMEOUT:
             raise TimeoutError
 
 
 async def read_once(
-    settings: BrokerSettings, places: Bounds | Collection[TopicPartition], **options: Any
+    settings: BrokerSettings, partitions: Bounds | Collection[TopicPartition], **options: Any
 ) -> AsyncGenerator[tuple[TopicPartition, list[Any]]]:
     """As `read`, with a consumer of its own, to which `options` go. Partitions without bounds are read as a whole."""
     async with reader(settings, **options) as consumer:
-        spans = places if isinstance(places, dict) else await _bounds(consumer, places)
+        spans = partitions if isinstance(partitions, dict) else await _bounds(consumer, partitions)
         async with aclosing(read(consumer, spans)) as batches:
-            async for place, records in batches:
-                yield place, records
+            async for batch in batches:
+                yield batch
 
 
-async def _bounds(consumer: AIOKafkaConsumer, places: Collection[TopicPartition]) -> Bounds:
-    begins, ends = await consumer.beginning_offsets(places), await consumer.end_offsets(places)
-    return {place: (begins[place], ends[place]) for place in places}
+async def _bounds(consumer: AIOKafkaConsumer, partitions: Collection[TopicPartition]) -> Bounds:
+    begins, ends = await consumer.beginning_offsets(partitions), await consumer.end_offsets(partitions)
+    return {partition: (begins[partition], ends[partition]) for partition in partitions}
 
 
 async def records_of(settings: BrokerSettings, topic: Topic) -> AsyncGenerator[Any]:
@@ -132,12 +132,12 @@ async def records_of(settings: BrokerSettings, topic: Topic) -> AsyncGenerator[A
             yield record
 
 
-async def record_at(settings: BrokerSettings, place: TopicPartition, offset: int) -> Any | None:
+async def record_at(settings: BrokerSettings, partition: TopicPartition, offset: int) -> Any | None:
     """Return the record at an offset; None if retention has removed it. Raises BrokerError."""
     async with reader(settings) as consumer:
-        begin, _ = (await _bounds(consumer, [place]))[place]
+        begin, _ = (await _bounds(consumer, [partition]))[partition]
         if begin <= offset:
-            async with aclosing(read(consumer, {place: (offset, offset + 1)})) as batches:
+            async with aclosing(read(consumer, {partition: (offset, offset + 1)})) as batches:
                 async for _, records in batches:
                     return records[0]
     return None
@@ -150,18 +150,18 @@ def partition_of(thread_id: str, partitions: int) -> int:
 
 async def bounds_of(settings: BrokerSettings, topic: Topic) -> Bounds:
     """Return (begin, end) of each partition of a topic. Raises BrokerError, also if the topic is missing."""
-    found = await bounds(settings, [topic])
-    if not found:
+    offsets = await bounds(settings, [topic])
+    if not offsets:
         name = topic.full_name(settings.topic_prefix)
         raise BrokerError(f"{settings.brokers} has no topic {name}: `turnmill topics apply` creates it")
-    return found
+    return offsets
 
 
 async def offsets_at(consumer: AIOKafkaConsumer, at: int, ends: Mapping[TopicPartition, int]) -> dict[Any, int]:
     """Return each partition's first offset of broker time `at` (epoch ms) or later; its end if there is none."""
     async with asyncio.timeout(ANSWER_TIMEOUT):
         times = await consumer.offsets_for_times(dict.fromkeys(ends, at)) if ends else {}
-    return {place: end if times.get(place) is None else times[place].offset for place, end in ends.items()}
+    return {partition: row.offset if (row := times.get(partition)) else end for partition, end in ends.items()}
 
 
 async def offsets_since(
@@ -175,9 +175,9 @@ async def offsets_since(
 
     The partition's end if there is none. Raises BrokerError, and the client's errors.
     """
-    ends = {place: end for place, (_, end) in (await bounds(settings, topics)).items()}
+    ends = {partition: end for partition, (_, end) in (await bounds(settings, topics)).items()}
     since = await offsets_at(consumer, int((time.time() - seconds) * 1000), ends)
-    return {place: max(since[place], end - most) for place, end in ends.items()}
+    return {partition: max(since[partition], end - most) for partition, end in ends.items()}
 
 
 async def follow(
@@ -191,8 +191,8 @@ async def follow(
     Ends when the topics have other partitions than `starts`. Raises the client's errors, and BrokerError.
     """
     consumer.assign(list(starts))
-    for place, start in starts.items():
-        consumer.seek(place, start)
+    for partition, start in starts.items():
+        consumer.seek(partition, start)
     looking = asyncio.create_task(_others(settings, topics, starts))  # concurrent: it connects while records come
     try:
         while not looking.done():

@@ -31,13 +31,13 @@ class Partition:
 class Found:
     """One topic as the broker reports it.
 
-    `config`: the values in force, with the broker's defaults; `own`: those that were set for this topic.
+    `config`: the values in force, with the broker's defaults; `set_here`: those that were set for this topic.
     """
 
     name: str
     partitions: tuple[Partition, ...]
     config: Mapping[str, str]
-    own: Mapping[str, str]
+    set_here: Mapping[str, str]
 
     @property
     def replication(self) -> int:
@@ -78,22 +78,15 @@ def wanted(
     from the catalog.
     """
     copies = replication or min(DEFAULT_REPLICATION, brokers)
-    return [
-        Wanted(
-            topic.full_name(prefix),
-            partitions,
-            copies,
-            replace(topic, retention_ms=retention_ms.get(topic.name, topic.retention_ms)).config(),
-        )
-        for topic in catalog
-    ]
+    kept = [replace(topic, retention_ms=retention_ms.get(topic.name, topic.retention_ms)) for topic in catalog]
+    return [Wanted(topic.full_name(prefix), partitions, copies, topic.config()) for topic in kept]
 
 
-def plan(wants: Sequence[Wanted], found: Mapping[str, Found], *, grow: bool) -> list[Change]:
+def plan(wants: Sequence[Wanted], topics: Mapping[str, Found], *, grow: bool) -> list[Change]:
     """Return every difference, in the order of `wants`. No change ever deletes or shrinks a topic."""
     changes = []
     for want in wants:
-        topic = found.get(want.name)
+        topic = topics.get(want.name)
         if topic is None:
             detail = f"{_counted(want.partitions, 'partition')}, {_counted(want.replication, 'replica')}"
             changes.append(Change(want.name, "create", detail))
@@ -104,10 +97,8 @@ def plan(wants: Sequence[Wanted], found: Mapping[str, Found], *, grow: bool) -> 
             changes.append(Change(want.name, "configure", detail))
         changes += _partitions(want, len(topic.partitions), grow)
         if topic.replication != want.replication:
-            detail = (
-                f"{_counted(topic.replication, 'replica')}, not {want.replication}: moving data is left to Kafka's own "
-                "kafka-reassign-partitions"
-            )
+            counts = f"{_counted(topic.replication, 'replica')}, not {want.replication}"
+            detail = f"{counts}: moving data is left to Kafka's own kafka-reassign-partitions"
             changes.append(Change(want.name, "left", detail))
     return changes
 
@@ -115,17 +106,11 @@ def plan(wants: Sequence[Wanted], found: Mapping[str, Found], *, grow: bool) -> 
 def _partitions(want: Wanted, there: int, grow: bool) -> list[Change]:  # noqa: FBT001
     if there < want.partitions and grow:
         return [Change(want.name, "grow", f"{there} -> {want.partitions} partitions")]
+    counts = f"{_counted(there, 'partition')}, not {want.partitions}"
     if there < want.partitions:
-        detail = (
-            f"{_counted(there, 'partition')}, not {want.partitions}: `turnmill topics apply --grow` adds them; "
-            "do it when no run is open, for a thread's later events then go to another partition"
-        )
-        return [Change(want.name, "left", detail)]
-    if there > want.partitions:
-        return [
-            Change(want.name, "left", f"{_counted(there, 'partition')}, not {want.partitions}: Kafka can't remove any")
-        ]
-    return []
+        when = "do it when no run is open, for a thread's later events then go to another partition"
+        return [Change(want.name, "left", f"{counts}: `turnmill topics apply --grow` adds them; {when}")]
+    return [Change(want.name, "left", f"{counts}: Kafka can't remove any")] if there > want.partitions else []
 
 
 def _counted(count: int, noun: str) -> str:

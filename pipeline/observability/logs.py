@@ -90,14 +90,14 @@ class RepeatedWarning:
     ) -> None:
         """Log `message % values` with the fields that `extra` returns, unless enough of its kind was logged lately."""
         now = time.monotonic()
-        found = self._kinds.setdefault(kind, _Kind(now + INTERVAL))
+        state = self._kinds.setdefault(kind, _Kind(now + INTERVAL))
         left_out = 0
-        if now >= found.ends:
-            left_out, found.ends, found.lines, found.left_out = found.left_out, now + INTERVAL, 0, 0
-        if found.lines >= self._most:
-            found.left_out += 1
+        if now >= state.ends:
+            left_out, state.ends, state.lines, state.left_out = state.left_out, now + INTERVAL, 0, 0
+        if state.lines >= self._most:
+            state.left_out += 1
             return
-        found.lines += 1
+        state.lines += 1
         if left_out:
             message, values = f"{message} (%d more like this since the last line)", (*values, left_out)
         self._log.warning(message, *values, extra=extra and extra())

@@ -72,14 +72,14 @@ def histogram(name: str, meaning: str, buckets: tuple[float, ...], *labels: str)
 
 TOKEN_USAGE: Final = histogram(
     "gen_ai_client_token_usage",
-    "Tokens of one response; token_type is input or output.",
+    "Tokens of a response; token_type is input or output.",
     TOKEN_BUCKETS,
     *USAGE,
     "token_type",
 )
 OPERATION_DURATION: Final = histogram(
     "gen_ai_client_operation_duration_seconds",
-    "Time that a model took for one response, as its stream reports it.",
+    "Time that a model took for a response, as its stream reports it.",
     OPERATION_BUCKETS,
     *USAGE,
 )
@@ -90,7 +90,7 @@ TIME_TO_FIRST_TOKEN: Final = histogram(
     *USAGE,
 )
 AGENT_DURATION: Final = histogram(
-    "gen_ai_invoke_agent_duration_seconds", "Duration of one turn.", AGENT_BUCKETS, *USAGE, "status"
+    "gen_ai_invoke_agent_duration_seconds", "Duration of a turn.", AGENT_BUCKETS, *USAGE, "status"
 )
 TOKENS: Final = counter(
     "turnmill_tokens_total",
@@ -102,7 +102,7 @@ TOKENS: Final = counter(
 COST: Final = counter("turnmill_cost_usd_total", "Cost that streams report, in US dollars.", *USAGE)
 TOTAL_LATENCY: Final = histogram(
     "turnmill_total_latency_seconds",
-    "Time of one response with all around the model, as its stream reports it.",
+    "Time of a response with all around the model, as its stream reports it.",
     OPERATION_BUCKETS,
     *USAGE,
 )
@@ -270,7 +270,7 @@ REQUESTS: Final = counter(
 )
 REQUEST_SECONDS: Final = histogram(
     "turnmill_gateway_request_duration_seconds",
-    "Time of one request, to the end of its answer.",
+    "Time of a request, to the end of its answer.",
     OPERATION_BUCKETS,
     "route",
 )
@@ -306,7 +306,7 @@ TABLE: Final = tuple(value for value in tuple(globals().values()) if isinstance(
 
 
 class Metrics:
-    """The values of all metrics of one worker. `series`: most values of each label whose values come from streams."""
+    """The values of all metrics of a worker. `series`: most values of each label whose values come from streams."""
 
     def __init__(self, series: int = 200) -> None:
         # A `_created` sample for each counter would double the series, and nothing reads them.

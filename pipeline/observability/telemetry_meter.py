@@ -34,7 +34,7 @@ class TelemetryMeter:
         self._seen = Seen(remembered)
 
     def take(self, record: TelemetryRecord) -> None:
-        """Count one record."""
+        """Count a record."""
         kind = str(record["type"])
         if not self._seen.first(record):
             self.metrics.add(m.TELEMETRY_DUPLICATES)
@@ -58,13 +58,13 @@ def _labels(record: TelemetryRecord, reading: Reading) -> Labels:
 
     Model and provider are those that the event names for its response, else those that the run named at its start.
     """
-    found: dict[str, Any] = {
+    values: dict[str, Any] = {
         "model": reading.text(MODEL) or record.get("model_name"),
         "provider": reading.text(PROVIDER) or record.get("provider_name"),
         "agent": record.get("agent_name") or record.get("agent_id"),
         "tenant": record.get("tenant"),
     }
-    return {name: value if isinstance(value, str) else None for name, value in found.items()}
+    return {name: value if isinstance(value, str) else None for name, value in values.items()}
 
 
 def _usage(metrics: Metrics, reading: Reading, labels: Labels) -> None:

@@ -81,11 +81,8 @@ def turn_span(record: TurnRecord) -> TurnSpan | None:
 def _attributes(record: TurnRecord, turn: Mapping[str, Any]) -> dict[str, Any]:
     agent_config = next((config for config in agent_configs(record) if config["agent_id"] == record["agent_id"]), {})
     messages = turn.get("messages")
-    responses = [
-        message
-        for message in (messages if isinstance(messages, list) else [])
-        if isinstance(message, dict) and message.get("message_type") == "response"
-    ]
+    objects = [message for message in (messages if isinstance(messages, list) else []) if isinstance(message, dict)]
+    responses = [message for message in objects if message.get("message_type") == "response"]
     first: Mapping[str, Any] = responses[0] if responses else {}
     used = counts(turn.get("total_usage"))
     reasons = [_bounded(reason) for message in responses if isinstance(reason := message.get("finish_reason"), str)]

@@ -77,12 +77,10 @@ class TurnTraces:
         self._ids = GivenIds()
         release = version("turnmill")
         named = Resource.create({"service.name": "turnmill", "service.version": release})
-        self._provider = TracerProvider(
-            resource=named.merge(OTELResourceDetector().detect()), id_generator=self._ids, shutdown_on_exit=False
-        )
-        self._exporter = CountingExporter(
-            OTLPSpanExporter(endpoint if endpoint.endswith(PATH) else endpoint + PATH), metrics
-        )
+        resource = named.merge(OTELResourceDetector().detect())
+        self._provider = TracerProvider(resource=resource, id_generator=self._ids, shutdown_on_exit=False)
+        url = endpoint if endpoint.endswith(PATH) else endpoint + PATH
+        self._exporter = CountingExporter(OTLPSpanExporter(url), metrics)
         self._provider.add_span_processor(BatchSpanProcessor(self._exporter))
         self._tracer = self._provider.get_tracer("turnmill", release)
         atexit.register(self.close)
@@ -91,9 +89,9 @@ class TurnTraces:
         """Trace turns that are about to be produced; `partition` is that of their events."""
         for record in records:
             try:
-                found = turn_span(record)
-                if found is not None:
-                    self._trace(found, partition)
+                span = turn_span(record)
+                if span is not None:
+                    self._trace(span, partition)
             except Exception:  # a failure here must not delay the turn
                 self._metrics.add(m.SPANS_FAILED)
                 log.exception("turn %s has no span", record["turn_id"])

@@ -1,1 +1,1 @@
-"""A worker: its roles, each with a stage that hands records of one topic to its work, and commits safe offsets."""
+"""A worker: its roles, each with a stage that hands records of a topic to its work, and commits safe offsets."""

@@ -54,8 +54,8 @@ async def test_configuration_is_brought_in_line_and_that_of_others_stays(applied
         (name, "configure", f"retention.ms: 1000 -> {STATE.retention_ms}")
     ]
     found = next(t for t in await admin.describe_topics(applied_settings) if t.name == name)
-    assert found.own["retention.ms"] == str(STATE.retention_ms)
-    assert found.own["segment.bytes"] == "2000000"
+    assert found.set_here["retention.ms"] == str(STATE.retention_ms)
+    assert found.set_here["segment.bytes"] == "2000000"
     assert await admin.topic_changes(applied_settings) == []
 
 
@@ -63,7 +63,7 @@ async def test_retention_is_what_the_settings_say(settings: Settings) -> None:
     shorter = settings.model_copy(update={"retention": "events=3600"})
     name = EVENTS.full_name(settings.topic_prefix)
     await admin.apply_topics(shorter)
-    found = {topic.name: topic.own["retention.ms"] for topic in await admin.describe_topics(shorter)}
+    found = {topic.name: topic.set_here["retention.ms"] for topic in await admin.describe_topics(shorter)}
     assert found == {t.full_name(settings.topic_prefix): str(t.retention_ms) for t in CATALOG} | {name: "3600000"}
     assert await admin.apply_topics(shorter) == []
     assert [(c.topic, c.detail) for c in await admin.apply_topics(settings)] == [

@@ -30,7 +30,7 @@ from pipeline.stores.usage import sums as usage_sums
 from pipeline.turns import run_tree, thread_document
 from pipeline.turns.event_coverage import Verdict, Version
 from pipeline.turns.redaction import Redaction
-from pipeline.worker.assemble import offloading, outgoing_results
+from pipeline.worker.assemble import outgoing_results
 from pipeline.worker.assemble.outgoing_results import OutgoingResults
 from pipeline.worker.assemble.work import AssembleWork
 from pipeline.worker.host import group_work
@@ -187,7 +187,7 @@ def deep_turn_raises(patch: Patch) -> None:
         for place in places:
             records[place] = records[place]._replace(value=await offload(records[place].value or b""))
 
-    patch.setattr(offloading, "_offload", each)
+    patch.setattr(outgoing_results, "_offload", each)
     patch.setattr(turn_record, "OWN_LEVELS", LEVELS)
 
 

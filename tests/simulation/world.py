@@ -16,7 +16,7 @@ from pipeline.observability.telemetry_meter import TelemetryMeter
 from pipeline.stores.content import offload
 from pipeline.stores.content import store as content
 from pipeline.stores.database import opened
-from pipeline.worker.assemble import offloading, state_reads
+from pipeline.worker.assemble import outgoing_results, state_reads
 from pipeline.worker.host import group_work, stage
 from pipeline.worker.sinks import metrics as metrics_role
 from pipeline.worker.sinks import role as sinks_role
@@ -109,7 +109,7 @@ class World:
             patch.setattr(sinks_role, "archive_of", self.archive.of)
         patch.setattr(content, "Objects", lambda: self.objects)
         # What is large here would be small elsewhere.
-        patch.setattr(offloading, "MAX_REQUEST_BYTES", TURN_BYTES)
+        patch.setattr(outgoing_results, "MAX_REQUEST_BYTES", TURN_BYTES)
         patch.setattr(group_work, "GROUP_BYTES", GROUP_BYTES)
         patch.setattr(offload, "MAX_RECORD_BYTES", TURN_BYTES * 9 // 10)
         patch.setattr("pipeline.assembly.spilled_run.MAX_SEGMENT_BYTES", TURN_BYTES * 2 // 3)

@@ -20,7 +20,7 @@ import click
 from prometheus_client.parser import text_string_to_metric_families
 from rich.console import Console
 
-from pipeline.cli.progress import transfer
+from pipeline.cli.output import transfer
 from pipeline.devbroker import local
 from pipeline.devbroker.jars import Progress, jars
 from pipeline.devbroker.java import java

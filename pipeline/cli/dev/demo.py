@@ -26,8 +26,7 @@ from rich.text import Text
 from pipeline.cli.dev.broker import Child, download_kafka, spawn
 from pipeline.cli.files.publish import Summary, publish_all, repeated
 from pipeline.cli.files.recordings import Recording, files_of, read
-from pipeline.cli.output import wide_console
-from pipeline.cli.progress import progress
+from pipeline.cli.output import progress, wide_console
 from pipeline.cli.stored.thread_view import plain, view
 from pipeline.cli.stored.threads import thread_table
 from pipeline.devbroker import local

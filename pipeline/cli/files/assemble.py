@@ -38,7 +38,7 @@ NO_TIME: Final = 0
 )
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path, dir_okay=False))
 def assemble(dialect: str, form: str, files: Sequence[Path]) -> None:
-    """Assemble each FILE, the native stream of one run (SSE or JSON lines), without a broker.
+    """Assemble each FILE, the native stream of a run (SSE or JSON lines), without a broker.
 
     Prints one JSON object a line: {"source", "thread", "messages", "dead_letters": [{"reason", "detail"}]}, with
     "dialect" if it was recognised.
@@ -57,7 +57,7 @@ def assemble(dialect: str, form: str, files: Sequence[Path]) -> None:
 
 
 def find_dialect(file: Path) -> Dialect:
-    """Return the dialect that FILE.run.json names, or else the recognised one. Raises CallerError."""
+    """Return the dialect that FILE.run.json names, or else the recognised dialect. Raises CallerError."""
     named = run_info(file).get("dialect")
     if named is not None:
         if not isinstance(named, str) or named not in DIALECTS:

@@ -76,7 +76,7 @@ def hash_(wires: Sequence[str], files: Sequence[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The findings of one document; `line` is its line in a file of JSON lines."""
+    """The findings of a document; `line` is its line in a file of JSON lines."""
 
     source: str
     line: int | None

@@ -25,7 +25,7 @@ from turnmill.errors import CallerError
 from turnmill.identity import thread_uuid
 from turnmill.publish.publisher import Publisher
 
-PACE: Final = 50  # events/s of one run at --speed 1, since recordings have no times of events
+PACE: Final = 50  # events/s of a run at --speed 1, since recordings have no times of events
 MAX_SHOWN: Final = 20  # problems that the error names
 
 Advance = Callable[[int], object]  # called with the number of events sent

@@ -62,7 +62,7 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Envelopes:
-    """Records of one thread in the form of the topic, each as (epoch ms, value)."""
+    """Records of a thread in the form of the topic, each as (epoch ms, value)."""
 
     source: str
     thread_id: str
@@ -212,7 +212,7 @@ def _is_envelopes(data: bytes) -> bool:
 
 
 def _envelopes(name: str, data: bytes) -> Found:
-    """Return one recording for each thread in JSON lines of envelopes, with its records in the file's order."""
+    """Return a recording for each thread in JSON lines of envelopes, with its records in the file's order."""
     problems: list[str] = []
     threads = defaultdict[str, list[tuple[dict[str, Any], bytes]]](list)
     for number, line in enumerate(data.split(b"\n"), 1):

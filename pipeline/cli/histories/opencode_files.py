@@ -33,7 +33,7 @@ Place = tuple[int, str]
 
 @dataclass(slots=True)
 class Seen:
-    """The part of a session that was read: up to its message at `place`, and `parts` of the next one."""
+    """The part of a session that was read: up to its message at `place`, and `parts` of the next message."""
 
     place: Place = (0, "")
     parts: int = 0
@@ -66,7 +66,7 @@ class Row:
 
 
 class Sessions(Lines):
-    """All sessions of a database, or the one of a file: `read` goes on where it stopped in each of them.
+    """All sessions of a database, or that of a file: `read` goes on where it stopped in each of them.
 
     A line is a prompt with its `parts`, one `part` of an answer, or the end of an answer.
     """

@@ -31,7 +31,7 @@ NAMED: Final = re.compile(r"^name: *(?:[|>][-+]?\n +)?(.+?) *$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A program that keeps sessions: where by default, in which files, and how one of them is read."""
+    """A program that keeps sessions: where by default, in which files, and how a session is read."""
 
     title: str
     folder: Callable[[], Path]
@@ -41,9 +41,9 @@ class Source:
 
 
 def files_of(source: Source, paths: Sequence[Path]) -> list[Path]:
-    """Return the files of sessions below these paths, or below the usual one, in the order in which they are read.
+    """Return the files of sessions below these paths, or below the usual path, in the order in which they are read.
 
-    Raises CallerError where a path doesn't exist, or none is given and the usual one doesn't.
+    Raises CallerError where a path doesn't exist, or none is given and the usual path doesn't.
     """
     for path in paths or [source.folder()]:
         if not path.exists():
@@ -115,7 +115,7 @@ def _events(path: Path, homes: Homes) -> Reader:
 
 @cache
 def _titles(index: Path) -> dict[str, str]:
-    """Return the names that sessions of Codex were given; the last one counts."""
+    """Return the names that sessions of Codex were given; the last name counts."""
     lines = [line for line, _ in Lines(index).read()] if index.exists() else []
     return {str(line.get("id")): line["thread_name"] for line in lines if isinstance(line.get("thread_name"), str)}
 

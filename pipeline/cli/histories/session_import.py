@@ -54,7 +54,7 @@ class Part:
 
 @dataclass(slots=True, eq=False)
 class Running:
-    """A run whose lines are read. `index`: of its next event; `sent_at`: `time.monotonic()` of the last one."""
+    """A run whose lines are read. `index`: of its next event; `sent_at`: `time.monotonic()` of the last event."""
 
     opened: RunOpened
     stored: Mapping[str, int]
@@ -87,7 +87,7 @@ class Counts:
 
 
 class Import:
-    """Reads files of one program, and hands their runs to a sink.
+    """Reads files of a program, and hands their runs to a sink.
 
     `settled`: seconds for which a worker surely takes what comes behind a run's end.
     """

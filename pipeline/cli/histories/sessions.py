@@ -19,8 +19,7 @@ from rich.console import Console
 from pipeline.assembly.offline import assemble
 from pipeline.cli.histories.session_files import Source, files_of, in_order, paths_of
 from pipeline.cli.histories.session_import import Counts, File, Import, Output
-from pipeline.cli.output import many
-from pipeline.cli.progress import transfer
+from pipeline.cli.output import many, transfer
 from pipeline.dialects import DIALECTS
 from pipeline.dialects.transcript import RunOpened
 from pipeline.settings import LOOPBACK, Settings

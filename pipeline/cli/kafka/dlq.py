@@ -169,7 +169,7 @@ async def _redrive(
 
 
 def _thread(letter: DeadLetter) -> ThreadKey | None:
-    """Return the thread that a record names; for an unreadable one, that of its key, without a tenant."""
+    """Return the thread that a record names; for an unreadable record, that of its key, without a tenant."""
     try:
         value = loads(letter.value or b"")
     except InvalidRecord:

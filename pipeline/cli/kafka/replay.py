@@ -15,8 +15,7 @@ import click
 from rich.console import Console
 
 from pipeline.cli.options import Moment
-from pipeline.cli.output import many
-from pipeline.cli.progress import progress
+from pipeline.cli.output import many, progress
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import INLINE, Settings, load
 from pipeline.stores.content.offload import Offload
@@ -27,7 +26,7 @@ from pipeline.stores.threads.reading import erased_among
 from pipeline.stores.turns import compare_turns, write_turns
 from pipeline.turns.times import iso
 from pipeline.worker.assemble.limits import limits_of, redaction_of
-from pipeline.worker.assemble.offloading import fits_inline
+from pipeline.worker.assemble.outgoing_results import fits_inline
 from pipeline.worker.repair.replay import Seen, Stretch, replayed
 from topics import turn_record
 from topics.thread_key import ThreadKey

@@ -36,7 +36,7 @@ Timed = tuple[int, Any]  # milliseconds since the request, and the event
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer in one form. `breaks`: the connection breaks after it."""
+    """An answer in either form. `breaks`: the connection breaks after it."""
 
     events: Sequence[Timed]
     recorded: bool = False

@@ -101,7 +101,7 @@ class Tape:
         return {**self.redaction.request(rest), **conversation}
 
     def _difference(self, asked: Asked, numbers: Sequence[int], dialect: str) -> str:
-        """Return how a request differs from the most similar recorded one."""
+        """Return how a request differs from the most similar recorded request."""
         if not numbers:
             has = ", ".join(sorted({call.dialect for call in self.calls})) or "none"
             return f"the run made no call of {dialect}; its calls are of: {has}"

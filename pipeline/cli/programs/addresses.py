@@ -31,7 +31,7 @@ def through(proxy: str, address: str) -> str:
 
 
 def is_ours(address: str) -> bool:
-    """Return True for a URL not to be changed: of a gateway's proxy, which publishes by itself, or an invalid one."""
+    """Return True for a URL not to be changed: of a gateway's proxy, which publishes by itself, or an invalid URL."""
     parts = urlsplit(address)
     return parts.scheme not in ("http", "https") or not parts.hostname or parts.path.startswith("/proxy/")
 

@@ -1,4 +1,4 @@
-"""A proxy on this machine for one program: passes its calls of models on, unchanged, and captures them.
+"""A proxy on this machine for a program: passes its calls of models on, unchanged, and captures them.
 
     http://127.0.0.1:PORT/TOKEN/https/api.openai.com/v1/responses
 
@@ -44,7 +44,7 @@ class Begin(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The target server and path of a request; `host` includes the port, if there is one."""
+    """The target server and path of a request; `host` includes the port, if it has a port."""
 
     scheme: str
     host: str
@@ -57,7 +57,7 @@ class Target:
 
 
 class ProgramProxy:
-    """Passes on the requests of one program. `calls`: number of captured ones."""
+    """Passes on the requests of a program. `calls`: number of captured ones."""
 
     def __init__(self, begin: Begin, providers: Providers) -> None:
         self._begin = begin
@@ -194,7 +194,7 @@ async def _returned(
 
 
 async def _read(request: web.BaseRequest) -> bytes:
-    """Return a body of at most PROXIED_BYTES, or the beginning of a longer one."""
+    """Return a body of at most PROXIED_BYTES, or the beginning of a longer body."""
     body = bytearray()
     while len(body) <= PROXIED_BYTES and (chunk := await request.content.readany()):
         body += chunk

@@ -181,7 +181,7 @@ def _archive_of(settings: Settings) -> TurnArchive | None:
 
 
 async def _archive(settings: Settings) -> list[Finding]:
-    """Report on an archive of tables; one of Parquet files is not checked."""
+    """Report on an archive of tables; an archive of Parquet files is not checked."""
     if settings.archive is None or not settings.archive.startswith(LAKE):
         return []
     try:

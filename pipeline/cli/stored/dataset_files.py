@@ -54,7 +54,7 @@ def dataset(form: str, wanted: Condition | None) -> Lines:
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """A format of exports. `lines` makes those of one document, with the bodies of the requests that `names` returns.
+    """A format of exports. `lines` makes those of a document, with the bodies of the requests that `names` returns.
 
     `columns`: those of Parquet, None for JSON lines. `judged`: `lines` needs feedback.
     """

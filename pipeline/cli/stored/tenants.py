@@ -103,6 +103,6 @@ def until(topic: Found, now: int) -> str:
         return "keeps what it has for ever: retention.ms is -1"
     if topic.partitions and all(p.begin is not None and p.begin == p.end for p in topic.partitions):
         return "has no records"
-    # The broker deletes whole segments, once the last record of one is old enough.
+    # The broker deletes whole segments, once their last record is old enough.
     segment = int(topic.config.get("segment.ms", WEEK_MS))
     return f"may have something until {iso(now + kept)}, at the latest {iso(now + kept + segment)}"

@@ -1,11 +1,13 @@
-"""`turnmill threads`: the stored threads."""
+"""`turnmill threads` and `turnmill search`: the stored threads, and searches in their turns."""
 
 from __future__ import annotations
 
+import html
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
 
 import click
 from rich.table import Table
@@ -17,6 +19,7 @@ from pipeline.cli.stored.selection import (
     filters,
     find_document,
     find_thread,
+    in_store,
     on_branch,
     tenant_option,
     with_store,
@@ -29,13 +32,18 @@ from pipeline.stores.content.store import ContentStore
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.erasure import erase
 from pipeline.stores.keeping.holding import held_threads, hold_thread, release_thread
+from pipeline.stores.search.hits import MAX_HITS, ROLES, SearchQuery, find_turns
 from pipeline.stores.search.threads import list_threads
 from pipeline.stores.threads.list_statements import SORTS, UPDATED, ListQuery
 from pipeline.stores.threads.reading import spawned_threads
 from pipeline.stores.threads.summaries import ThreadPage, ThreadSummary
 from pipeline.turns.partial_turns import with_partials
+from pipeline.turns.spoken_text import KINDS, Kind
+from pipeline.turns.times import epoch_ms
 from topics import json_text
 from turnmill.errors import CallerError
+
+MARK: Final = re.compile("<mark>(.*?)</mark>")
 
 
 @click.group()
@@ -106,7 +114,7 @@ def thread_table(page: ThreadPage) -> Table:
 @branch_option
 @tenant_option
 def show(thread: str, branch: str | None, tenant: str | None, *, as_json: bool, inline: bool, partial: bool) -> None:
-    """Show one thread, with sub-agents' runs indented after the run that started them."""
+    """Show a thread, with sub-agents' runs indented after the run that started them."""
     contents = ContentStore.of(load()) if inline else None
     document, children = with_store(lambda store: _family(store, contents, thread, tenant))
     if branch is not None:
@@ -187,3 +195,57 @@ async def _family(
     key, document = await find_document(store, given, tenant)
     whole = document if contents is None else await contents.inlined(key, document)
     return whole, await spawned_threads(store, key)
+
+
+@click.command(short_help="Search in conversations.")
+@click.argument("q", metavar="QUERY")
+@click.option("--tenant", help="Only turns of this tenant; '': without a tenant.")
+@click.option("--agent", "agent_id", help="Only turns of this agent's runs.")
+@click.option("--role", type=click.Choice(list(ROLES)), help="Only text of this role.")
+@click.option("--since", help="Said at or after: 2026-01-20, 2026-01-20T10:00Z, or milliseconds since 1970.")
+@click.option("--until", help="Said before this time.")
+@click.option("--in", "kinds", type=click.Choice(KINDS), multiple=True, help="What is searched; may be repeated.")
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(1, MAX_HITS), help="Hits on a page.")
+@click.option("--cursor", help="`next` of the previous page.")
+@click.option("--json", "as_json", is_flag=True, help='Print {"results": […], "next": …}.')
+def search(
+    q: str, since: str | None, until: str | None, kinds: tuple[Kind, ...], *, as_json: bool, **more: Any
+) -> None:
+    """Search conversations: print the newest turns that contain the words, best match first.
+
+    QUERY is `word "some words" begin* -without`: all must match; case and accents are ignored. Thoughts and results of
+    tools are searched with --in, if TURNMILL_SEARCH is `all`.
+    """
+    if load().search == "off":
+        raise CallerError("TURNMILL_SEARCH is off: nothing is kept to search in")
+    within = _moment("--since", since), _moment("--until", until)
+    query = SearchQuery(q, kinds or KINDS[:1], since=within[0], until=within[1], **more)
+    page = in_store(lambda store: find_turns(store, query))
+    if as_json:
+        click.echo(json.dumps(asdict(page)))
+        return
+    console = wide_console()
+    for hit in page.results:
+        console.print(Text(f"{short_time(hit.at)}  {hit.role:5}  {hit.thread_id}  {hit.turn_id}", style="dim"))
+        console.print(_readable(hit.snippet))
+    if not page.results:
+        console.print("nothing of that was said", style="dim")
+    if page.next:
+        console.print(f"more: --cursor {page.next}", style="dim")
+
+
+def _moment(option: str, value: str | None) -> int | None:
+    if value is None:
+        return None
+    moment = epoch_ms(int(value) if value.isascii() and value.isdigit() else value)
+    if moment is None:
+        raise CallerError(f"{option}: a time is ISO 8601, or milliseconds since 1970")
+    return moment
+
+
+def _readable(snippet: str) -> Text:
+    """Return HTML with marks as text, with the hits in bold."""
+    text = Text("  ")
+    for number, piece in enumerate(MARK.split(snippet)):
+        text.append(plain(html.unescape(piece)), style="bold" if number % 2 else "")
+    return text

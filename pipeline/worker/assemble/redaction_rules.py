@@ -68,7 +68,7 @@ def _from_file(path: Path) -> Iterator[Rule]:
 
 
 def _rule(raw: Any) -> Rule:
-    """Return one rule of a file. Raises ValueError."""
+    """Return a rule of a file. Raises ValueError."""
     if not isinstance(raw, dict):
         raise ValueError(f"an object is expected, such as {EXAMPLE}, or a built-in rule's name")  # noqa: TRY004  # as all
     unknown = sorted(raw.keys() - {"name", "replace", *KINDS})

@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 class SpilledRecords:
-    """The segments of one run, in their order. They are kept in a file, with one at a time in memory.
+    """The segments of a run, in their order. They are kept in a file, with one at a time in memory.
 
     Several runs may share `file`; `names`: the state keys of all segments of this one.
     """
@@ -163,7 +163,7 @@ class Reading:
 
 
 def together(due: Mapping[RunKey, Due], most: int) -> dict[RunKey, tuple[str, ...]]:
-    """Return the state keys of the runs for one read.
+    """Return the state keys of the runs for the next read.
 
     These are the runs that ended first, with at most `most` bytes of records together, but at least one run.
     """

@@ -33,8 +33,14 @@ from pipeline.observability import metrics as m
 from pipeline.turns.redaction import Redaction
 from pipeline.worker.assemble.limits import AssembleSettings
 from pipeline.worker.assemble.metrics import AssemblyMetrics
-from pipeline.worker.assemble.offloading import Offload, fits_inline, moved, offloaded
-from pipeline.worker.assemble.outgoing_results import OutgoingResults, StateWaves
+from pipeline.worker.assemble.outgoing_results import (
+    Offload,
+    OutgoingResults,
+    StateWaves,
+    fits_inline,
+    moved,
+    offloaded,
+)
 from pipeline.worker.assemble.state_reads import (
     Due,
     Reading,
@@ -208,7 +214,7 @@ class AssembleWork(Work):
     # ---- parked runs that are over
 
     def _read_for(self, number: int, held: AssignedPartition) -> Reading:
-        """Begin to read the records of the due runs; after the disk was full, of one run only."""
+        """Begin to read the records of the due runs; after the disk was full, of a single run."""
         runs = together(held.due, self.limits.run_bytes if self.no_room is None else 0)
         task = asyncio.ensure_future(self._spilled(number, held, runs))
         task.add_done_callback(_looked_at)
@@ -231,7 +237,7 @@ class AssembleWork(Work):
         return not self.retry.given_up.is_set() and self.held.get(number) is held
 
     async def _catch_up(self, number: int, held: AssignedPartition) -> None:
-        """Wait for the read under way, or begin one for this partition, and build its runs."""
+        """Wait for the read under way, or begin a read for this partition, and build its runs."""
         self.reading = reading = self.reading or self._read_for(number, held)
         await asyncio.wait([reading.task])
         if self.reading is reading:
@@ -309,7 +315,7 @@ class AssembleWork(Work):
     async def _spilled_of(
         self, number: int, held: AssignedPartition, run: RunKey, names: Sequence[str]
     ) -> SpilledRecords:
-        """As `_spilled`, for one run. The records of a parked run were just read."""
+        """As `_spilled`, for a single run. The records of a parked run were just read."""
         if self.built is not None and self.built.run == run and self.built.names.issuperset(names):
             return self.built
         return (await self._spilled(number, held, {run: names}))[run]

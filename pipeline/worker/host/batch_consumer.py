@@ -10,18 +10,26 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
 from typing import Any
 
+import faust
+from aiokafka.errors import MessageSizeTooLargeError
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.structs import TopicPartition
+from faust.auth import OAuthCredentials
+from faust.events import Event
 from faust.transport.consumer import ensure_TP
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 from faust.types.tuples import ConsumerMessage
 
+from pipeline.kafka.outbox import Outgoing
 from pipeline.worker.host.consumer_thread import BatchThread
 from pipeline.worker.host.stage import Stage
 from pipeline.worker.host.work import Batch
+from turnmill.kafka.client import client_options
+from turnmill.settings import BrokerSettings
 
 log = logging.getLogger(__name__)
 
@@ -76,19 +84,11 @@ class BatchConsumer(driver.Consumer):  # type: ignore[misc]  # Faust has no type
                 yield tp, self._to_message(tp, batch)
 
     def _to_message(self, tp: TP, batch: Batch) -> ConsumerMessage:
-        return ConsumerMessage(
-            tp.topic,
-            tp.partition,
-            batch.end - 1,
-            batch.records[-1].timestamp / 1000 if batch.records else 0.0,
-            timestamp_type=None,
-            headers=(),
-            key=None,
-            value=batch,
-            checksum=None,
-            tp=tp,
-            generation_id=self.app.consumer_generation_id,
-        )
+        at = batch.records[-1].timestamp / 1000 if batch.records else 0.0
+        unused = {"timestamp_type": None, "headers": (), "key": None, "checksum": None}
+        generation = self.app.consumer_generation_id
+        where = tp.topic, tp.partition, batch.end - 1
+        return ConsumerMessage(*where, at, value=batch, tp=tp, generation_id=generation, **unused)
 
     def verify_event_path(self, now: float, tp: TP) -> None:
         """Do nothing: `Worker.stalled` watches progress. Faust's check fails for a partition without a position."""
@@ -112,7 +112,7 @@ class BatchConsumer(driver.Consumer):  # type: ignore[misc]  # Faust has no type
     # ---- which offset
 
     def ack(self, message: Any) -> bool:
-        """Keep no offset: the base class would keep every one."""
+        """Keep no offset: the base class would keep all of them."""
         if not message.acked:
             message.acked = True
             self._unacked_messages.discard(message)
@@ -205,3 +205,72 @@ class BatchConsumer(driver.Consumer):  # type: ignore[misc]  # Faust has no type
         except TimeoutError:
             log.warning("%s: stopped in the middle of a batch; it is read again", self.stage.name)
         await super().on_stop()  # this commits, after a flush
+
+
+class LosslessProducer(driver.Producer):  # type: ignore[misc]  # Faust has no types
+    """An idempotent producer that waits for all replicas; Faust's default does neither."""
+
+    logger = driver.logger
+
+    def _settings_extra(self) -> Mapping[str, Any]:
+        return {"acks": "all", "enable_idempotence": True}
+
+    async def send_batch(
+        self, topic: str, partition: int, records: Sequence[Outgoing]
+    ) -> tuple[int, Awaitable[object]]:
+        """See `outbox.Producer`: one future for all records of a batch, not one for each."""
+        producer = self._ensure_producer()
+        batch, taken = producer.create_batch(), 0
+        for record in records:
+            size = DefaultRecordBatchBuilder.estimate_size_in_bytes(record.key, record.value, record.headers or [])
+            if size > self.max_request_size:
+                if not taken:
+                    raise MessageSizeTooLargeError(f"{size} bytes; at most {self.max_request_size} are sent")
+                break
+            if batch.append(timestamp=None, key=record.key, value=record.value, headers=record.headers) is None:
+                break
+            taken += 1
+        batch.close()
+        return taken, await producer.send_batch(batch, topic, partition=partition)
+
+
+class BatchTransport(driver.Transport):  # type: ignore[misc]  # Faust has no types
+    """Faust's aiokafka transport with `BatchConsumer` and `LosslessProducer`."""
+
+    Consumer = BatchConsumer
+    Producer = LosslessProducer
+
+
+def credentials(settings: BrokerSettings) -> Any:
+    """Return the credentials for Faust; None: neither TLS nor a login. Raises CallerError."""
+    options = client_options(settings)
+    tls, tokens = options["ssl_context"], options["sasl_oauth_token_provider"]
+    if not settings.speaks_sasl:
+        return tls and faust.SSLCredentials(tls)
+    if tokens is not None:
+        return OAuthCredentials(oauth_cb=tokens, ssl_context=tls)
+    return faust.SASLCredentials(
+        username=options["sasl_plain_username"],
+        password=options["sasl_plain_password"],
+        mechanism=options["sasl_mechanism"],
+        ssl_context=tls,
+    )
+
+
+def batch_topic(app: faust.App, name: str) -> Any:
+    """Return a Faust topic whose events carry batches unchanged. It survives the clone that an agent makes."""
+    topic = app.topic(name, key_type=bytes, value_type=bytes, key_serializer="raw", value_serializer="raw")
+
+    async def decode(message: Any, *, propagate: bool = False) -> Event:
+        return Event(app, message.key, message.value, None, message)
+
+    clone = topic.clone
+
+    def clone_with_decode(**options: Any) -> Any:
+        copy = clone(**options)
+        copy.decode = decode
+        return copy
+
+    topic.decode = decode
+    topic.clone = clone_with_decode
+    return topic

@@ -1,6 +1,6 @@
 """The consumer's thread: returns records as aiokafka's parser makes them, without a ConsumerRecord around each.
 
-That object costs a third of reading, and what it adds is not needed: a batch is of one topic and partition.
+That object costs a third of reading, and what it adds is not needed: all of a batch is of the same topic and partition.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The `Work` of a stage whose records are applied in groups: metrics, and the store.
 
-While one group is applied, batches of all partitions gather and form the next one. So a store has one transaction for
+While one group is applied, batches of all partitions gather and form the next group. So a store has a transaction for
 all records that came meanwhile, not one per partition. `apply` is called with a group until it succeeds; its offsets
 may be committed right after. While it fails for a transient reason, everything waits, the worker stays in its consumer
 group, and nothing is skipped.
@@ -106,7 +106,7 @@ class GroupWork(Work):
             await asyncio.wait([mine.writing])
 
     async def handle(self, partition: int, records: Records) -> None:
-        """Add a batch to the waiting records; return when there is room for the next one."""
+        """Add a batch to the waiting records; return when there is room for the next batch."""
         mine = self.mine
         todo = [record for record in records if record.offset >= mine.taken[partition]]
         if not todo or mine.retry.given_up.is_set():

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class Role:
     """A part of the worker that can run in a process of its own, with its own consumer group.
 
-    `topic`: the one that it reads; `operations`: all that it does with topics; `built_by`: the function that makes its
+    `topic`: that which it reads; `operations`: all that it does with topics; `built_by`: the function that makes its
     Work, as `room.module:function` of `pipeline.worker`. `needs_setting`: the setting without which it can't run; by
     default it runs if that is set. A `light` role needs little, so only one of a worker's processes has it. With
     `from_now`, it begins at the end of its topic when it runs for the first time, not at the oldest record.

@@ -1,4 +1,4 @@
-"""One stage of the pipeline under Faust: takes batches of one topic, and returns offsets that are safe to commit.
+"""A stage of the pipeline under Faust: takes batches of a topic, and returns offsets that are safe to commit.
 
 Faust hosts it: `BatchConsumer` calls the hooks, the stage's agent calls `process`. What the stage does with records
 is its `Work`: assembly, metrics, or a sink. Each of these rules was learnt from lost turns:
@@ -27,7 +27,7 @@ HOLE_READS: Final = 3  # records read again may be dropped again
 
 
 class Stage:
-    """The bridge between Faust's consumer and a `Work`; one per Faust app, for one topic."""
+    """The bridge between Faust's consumer and a `Work`; each Faust app has one."""
 
     def __init__(self, name: str, topic: str, work: Work, metrics: Metrics) -> None:
         self.name = name
@@ -132,7 +132,7 @@ class Stage:
     # ---- called by the agent and the timer
 
     async def process(self, partition: int, batch: Batch, generation: int) -> None:
-        """Process one batch of one partition, fetched in this generation of the group."""
+        """Process a batch of a partition, fetched in this generation of the group."""
         await self._ready.wait()
         async with self._busy:
             if not self._accept or not self._ours(partition, generation):

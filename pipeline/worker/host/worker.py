@@ -1,6 +1,6 @@
 """A worker: one Faust app for each of its roles, in one process. An app hosts its role's stage, in a group of its own.
 
-So roles can run together or apart, and be moved from one process to another, without reading a topic again; and a store
+So roles can run together or apart, and be moved between processes, without reading a topic again; and a store
 that stands still does not delay assembly.
 """
 
@@ -25,10 +25,10 @@ from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.database.store import ThreadStore
+from pipeline.worker.host.batch_consumer import BatchTransport, batch_topic, credentials
 from pipeline.worker.host.group_work import GROUP_RECORDS
 from pipeline.worker.host.roles import Role
 from pipeline.worker.host.stage import Stage
-from pipeline.worker.host.transport import BatchTransport, batch_topic, credentials
 from topics.catalog import TURNS
 from turnmill.errors import BrokerError
 
@@ -53,7 +53,7 @@ async def begin(settings: Settings, roles: Sequence[Role], since: int | None = N
 
 
 class Worker:
-    """The roles of one process, its health, and its metrics, which a health server or a parent queries as `Watched`."""
+    """The roles of a process, its health, and its metrics, which a health server or a parent queries as `Watched`."""
 
     def __init__(self, settings: Settings, roles: Sequence[Role]) -> None:
         self.settings = settings
@@ -132,12 +132,12 @@ class Worker:
 
     async def stalled(self) -> list[str]:
         """Return reasons for a restart: records wait, nothing is away, and yet none are applied."""
-        reasons = []
-        for stage in self.stages:
-            idle = time.monotonic() - stage.last_progress
-            if idle > STALLED_AFTER and stage.work.trouble is None and any(stage.lags().values()):
-                reasons.append(f"{stage.name} has records to read and has applied none for {idle:.0f} s")
-        return reasons
+        idle = {stage: time.monotonic() - stage.last_progress for stage in self.stages}
+        return [
+            f"{stage.name} has records to read and has applied none for {seconds:.0f} s"
+            for stage, seconds in idle.items()
+            if seconds > STALLED_AFTER and stage.work.trouble is None and any(stage.lags().values())
+        ]
 
     async def waiting(self) -> list[str]:
         """Return reasons why this worker does not do its work now."""
@@ -155,7 +155,8 @@ class Worker:
 
 
 def build_app(settings: Settings, role: Role, metrics: Metrics) -> faust.App:
-    """Return the Faust app of one role; `app.stage` is its stage."""
+    """Return the Faust app of a role; `app.stage` is its stage."""
+    fetch_records = min(settings.fetch_records, GROUP_RECORDS) if role.topic is TURNS else settings.fetch_records
     app = faust.App(
         role.group(settings),
         broker=[f"kafka://{address}" for address in settings.broker_list],
@@ -173,9 +174,7 @@ def build_app(settings: Settings, role: Role, metrics: Metrics) -> faust.App:
         stream_buffer_maxsize=2,
         stream_recovery_delay=0.0,
         table_standby_replicas=0,
-        broker_max_poll_records=min(settings.fetch_records, GROUP_RECORDS)
-        if role.topic is TURNS
-        else settings.fetch_records,
+        broker_max_poll_records=fetch_records,
         broker_commit_interval=settings.checkpoint_interval,
         broker_session_timeout=settings.session_timeout,
         broker_heartbeat_interval=min(1.0, settings.session_timeout / 3),  # a rebalance waits for those of all members

@@ -111,7 +111,7 @@ async def _reasons(children: list[ChildProcess], question: str) -> list[str]:
 
 
 class ChildProcess:
-    """One child. Its answers come in the order of the questions."""
+    """A child process. Its answers come in the order of the questions."""
 
     def __init__(self, name: str, process: Process) -> None:
         self.name = name
@@ -124,7 +124,7 @@ class ChildProcess:
 
     @classmethod
     async def of(cls, part: Part) -> ChildProcess:
-        """Run this program again, with the roles of one part. It waits for `start`."""
+        """Run this program again, with the roles of a part. It waits for `start`."""
         program = [sys.executable, *sys.orig_argv[1 : len(sys.orig_argv) - len(sys.argv[1:])]]
         roles = ",".join(role.name for role in part.roles)
         command = [*program, "worker", "--roles", roles, "--child", part.name]

@@ -20,7 +20,7 @@ APART: Final = 2  # processes: one for each kind of role
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The roles of one process. Logs and metrics name the process by `name`."""
+    """The roles of a process. Logs and metrics name the process by `name`."""
 
     name: str
     roles: tuple[Role, ...]

@@ -68,7 +68,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Offsets of one partition: read from `first`; the range is from `begin` to `end`; the topic ends at `last`."""
+    """Offsets of a partition: read from `first`; the range is from `begin` to `end`; the topic ends at `last`."""
 
     first: int
     begin: int
@@ -109,7 +109,7 @@ async def replayed(
 
 
 class Replay:
-    """The replay of one partition: takes records, and returns the turns of the range."""
+    """The replay of a partition: takes records, and returns the turns of the range."""
 
     def __init__(
         self,

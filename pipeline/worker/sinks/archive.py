@@ -1,7 +1,7 @@
 """The archive roles: write turns as Parquet segments on object storage, or to tables, and feedback as segments.
 
 A segment closes when it is large or old enough, by the broker's times, so the same records give the same segments.
-Offsets are committed up to its end; the records of an open one are read again after a restart.
+Offsets are committed up to its end; the records of an open segment are read again after a restart.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ArchiveOf = Callable[[Erased], TurnArchive]
 
 @dataclass(slots=True)
 class Segment:
-    """An open segment: the records of one partition from `begin` on."""
+    """An open segment: the records of a partition from `begin` on."""
 
     begin: int
     entries: list[Entry] = field(default_factory=list)

@@ -55,7 +55,7 @@ NOTICES_MORE_INTERVAL: Final = 0.1  # if there may be more
 NOTICES_RETRY_DELAY: Final = 10.0  # after a failure
 
 EXPIRY_TRANSACTIONS: Final = 5  # in a row, so that a backlog shrinks although ticks are rare
-EXPIRY_LEASE_MS: Final = 900_000  # after which another worker takes over if this one has died
+EXPIRY_LEASE_MS: Final = 900_000  # after which another worker takes over if this worker has died
 
 KNOWN_MS: Final = 86_400_000  # for which a notice stays known after its window
 
@@ -93,7 +93,7 @@ class Housekeeper:
             self._next = asyncio.get_running_loop().time() + pause
 
     async def _step(self) -> float:
-        """Do a step, and return the seconds until the next one."""
+        """Do a step, and return the seconds until the next step."""
         raise NotImplementedError
 
 

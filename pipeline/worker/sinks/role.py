@@ -86,13 +86,6 @@ def feedback_archive_work(settings: Settings, metrics: Metrics, _: Producer) -> 
 
 
 def _archiving(settings: Settings, metrics: Metrics, topic: Topic, archive: ArchiveOf) -> ArchiveWork:
-    store = Opened(partial(ThreadStore.open, settings.store_url))
-    return ArchiveWork(
-        topic.full_name(settings.topic_prefix),
-        archive,
-        store,
-        settings.kept_for,
-        metrics,
-        longest_ms=int(settings.archive_age * 1000),
-        most_bytes=settings.archive_bytes,
-    )
+    name, store = topic.full_name(settings.topic_prefix), Opened(partial(ThreadStore.open, settings.store_url))
+    longest_ms, most_bytes = int(settings.archive_age * 1000), settings.archive_bytes
+    return ArchiveWork(name, archive, store, settings.kept_for, metrics, longest_ms=longest_ms, most_bytes=most_bytes)

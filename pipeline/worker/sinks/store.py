@@ -1,4 +1,4 @@
-"""The roles store and feedback: write to the thread store, one transaction for all records that came meanwhile."""
+"""The roles store and feedback: write to the thread store, in one transaction all records that came meanwhile."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ RETRY_DELAY: Final = 0.5  # seconds before dead letters that were not delivered 
 
 @dataclass(frozen=True, slots=True)
 class TurnWriter:
-    """Writes batches; the store is opened at the first one, or by a housekeeper, and stays open."""
+    """Writes batches; the store is opened at the first batch, or by a housekeeper, and stays open."""
 
     store: Opened[ThreadStore]
     contents: ContentStore
@@ -151,7 +151,7 @@ def refusal(record: ConsumerRecord, reason: Reason, detail: str) -> Refused:
 
 
 class Burying:
-    """Sends the dead letters of one topic."""
+    """Sends the dead letters of a topic."""
 
     def __init__(self, prefix: str, topic: Topic, metrics: Metrics, outbox: Outbox) -> None:
         """`prefix`: that of all topics; `self.topic` is the full name."""

@@ -208,7 +208,7 @@ class Deliverer:
             self._letters.popitem(last=False)
 
     async def _record(self, topic: str, partition: int, offset: int) -> Any:
-        """Return the record; one without a value if retention has removed it."""
+        """Return the record, without a value if retention has removed it."""
         record = await record_at(self._brokers, TopicPartition(topic, partition), offset)
         return _without_value(offset) if record is None else record
 

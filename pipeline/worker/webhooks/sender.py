@@ -1,4 +1,4 @@
-"""One attempt to deliver one event, over HTTP, to an address that is checked.
+"""An attempt to deliver an event, over HTTP, to an address that is checked.
 
 A webhook's URL is a user's input, and must not reach our own network. So the name is resolved once, each of its
 addresses is checked, and the connection goes to a checked one, even if the name resolves differently by then. No
@@ -69,7 +69,7 @@ class Sender:
     slots: Slots = field(default_factory=partial(Slots, LOOKUPS.size))
 
     async def send(self, webhook: Webhook, event_id: str, body: bytes) -> Outcome:
-        """Make one attempt. Raises nothing but cancellation."""
+        """Make an attempt. Raises nothing but cancellation."""
         try:
             async with asyncio.timeout(ATTEMPT_TIMEOUT):
                 return await self._send(webhook, event_id, body)

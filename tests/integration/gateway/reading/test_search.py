@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from pipeline.__main__ import cli
-from pipeline.cli.stored import search as command
 from pipeline.cli.stored import store as store_command
+from pipeline.cli.stored import threads as command
 from pipeline.settings import Settings
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.turns import write_turns

@@ -16,7 +16,7 @@ from pipeline.assembly import finishing as finishing_module
 from pipeline.assembly import parked_runs
 from pipeline.assembly.parked_runs import park
 from pipeline.settings import Settings
-from pipeline.worker.assemble import offloading
+from pipeline.worker.assemble import outgoing_results
 from pipeline.worker.assemble import state_reads as state_reads_module
 from pipeline.worker.assemble import work as assemble_work_module
 from pipeline.worker.assemble.work import AssembleWork
@@ -295,7 +295,7 @@ async def test_the_floor_waits_for_what_came_for_a_run_that_was_built_before_ano
 async def test_a_run_that_was_read_is_not_read_again_to_be_cut_off(
     work: AssembleWork, producer: Producer, topic: Topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(offloading, "MAX_REQUEST_BYTES", 5000)
+    monkeypatch.setattr(outgoing_results, "MAX_REQUEST_BYTES", 5000)
     monkeypatch.setattr(finishing_module, "LARGE_RUN_BYTES", 1000)
     log = await parked(work, "r")
     log.add(envelope(1, text("x" * 9000), end="complete"))

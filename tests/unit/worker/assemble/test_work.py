@@ -19,7 +19,7 @@ from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
 from pipeline.turns.redaction import Redaction, TextRule
-from pipeline.worker.assemble import offloading, outgoing_results
+from pipeline.worker.assemble import outgoing_results
 from pipeline.worker.assemble import state_reads as state_reads_module
 from pipeline.worker.assemble import work as assemble_work_module
 from pipeline.worker.assemble.limits import assemble_settings, limits_of
@@ -414,7 +414,7 @@ async def test_a_spilled_run_that_can_not_be_built_leaves_all_of_its_records(
 async def test_large_turns_of_two_tenants_are_told_apart_though_their_ids_are_equal(
     work: AssembleWork, producer: Producer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(offloading, "MAX_REQUEST_BYTES", 5000)
+    monkeypatch.setattr(outgoing_results, "MAX_REQUEST_BYTES", 5000)
     monkeypatch.setattr(finishing_module, "LARGE_RUN_BYTES", 1000)
     log = Log()
     log.add(envelope(0, text("x" * 6000), tenant="acme", end="complete"))
@@ -427,7 +427,7 @@ async def test_large_turns_of_two_tenants_are_told_apart_though_their_ids_are_eq
 async def test_a_turn_that_is_too_large_is_cut_off_and_leaves_the_other_records_of_its_run(
     work: AssembleWork, producer: Producer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(offloading, "MAX_REQUEST_BYTES", 5000)
+    monkeypatch.setattr(outgoing_results, "MAX_REQUEST_BYTES", 5000)
     monkeypatch.setattr(finishing_module, "LARGE_RUN_BYTES", 1000)
     log = Log()
     log.add(envelope(0, text("x" * 3000), run_id="large"))
