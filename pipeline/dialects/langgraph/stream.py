@@ -19,6 +19,7 @@ JOIN_AFTER: Final = 256  # texts from which on they are joined
 REPEATED_KEYS: Final = {"model_provider"}  # what every chunk repeats of the metadata
 READ_KEYS: Final = ("tool_call_chunks", "usage_metadata", "additional_kwargs", "chunk_position")
 CALLS: Final = ("tool_calls", "invalid_tool_calls")
+NOT_ADDED: Final = (*CALLS, "chunk")  # fields of a first chunk that are no part of the message
 ALL: Final = "__remove_all__"
 TASK: Final = "langgraph_checkpoint_ns"  # in the metadata: the task of a message
 OF_TOOLS: Final = "tools:"
@@ -117,7 +118,7 @@ class Stream:
         if entry is None or entry.whole or entry.is_other(message_id):
             if entry is not None and not entry.is_over():
                 entry.broken = True
-            fields = {key: value for key, value in chunk.items() if key not in (*CALLS, "chunk")}
+            fields = {key: value for key, value in chunk.items() if key not in NOT_ADDED}
             entry = Entry(fields, at, at, namespace, rank=_rank(metadata))
             self.heard.append(entry)
         else:
