@@ -28,8 +28,8 @@ from pipeline.stores.threads.reading import spawned_threads, thread_summary
 from pipeline.stores.threads.requests import request_bodies
 from pipeline.stores.threads.summaries import ThreadPage, ThreadSummary
 from pipeline.turns.branches import UnknownBranch
-from pipeline.turns.pages import UnknownTurn, last_turns
 from pipeline.turns.requests import named_in, with_bodies
+from pipeline.turns.thread_document import UnknownTurn, last_turns
 from topics import json_text
 from topics.feedback import shown as shown_feedback
 from topics.thread_key import ThreadKey
