@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
-from pipeline.dialects.live_text import text_of
+from pipeline.dialects import text_of
 from pipeline.gateway.dashboard.figures import Figures, Series
 from pipeline.gateway.live.event_record import EventRecord
 from pipeline.observability.telemetry_meter import MODEL, Seen

@@ -10,8 +10,7 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import APIRouter, Header, Query, Response
 
 from pipeline.assembly.dialect import Dialect, Resume
-from pipeline.dialects import DIALECTS
-from pipeline.dialects.live_text import shown
+from pipeline.dialects import DIALECTS, shown
 from pipeline.gateway.access.security import Reader, Standing
 from pipeline.gateway.live.erased import TheErased
 from pipeline.gateway.live.event_record import EventRecord
