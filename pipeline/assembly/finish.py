@@ -154,7 +154,6 @@ def _parent(context: Context) -> dict[str, str]:
 
 
 def _add_facts(builder: Builder, record: TurnRecord, start: int | None) -> None:
-    """Add the run's facts about its thread to its last record."""
     context = builder.context
     agents = list(builder.agents)
     if not builder.facts_only and context.agent_id not in [agent.get("agent_id") for agent in agents]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from importlib import import_module
-from typing import Final
+from typing import Any, Final
 
-from pipeline.assembly.dialect import Dialect
+from pipeline.assembly.dialect import Dialect, Shown
 from pipeline.assembly.format import Format
 from pipeline.dialects.control import with_control
 from turnmill.wire.registry import WIRES
@@ -23,3 +24,14 @@ _FORMATS = [form for dialect in DIALECTS.values() for form in dialect.formats]
 FORMATS: Final[dict[str, Format]] = {
     form.name: form for form in sorted(_FORMATS, key=lambda form: (not form.is_document, form.name))
 }
+
+
+def shown(dialect: str, event: Any) -> Sequence[Shown]:
+    """Return the live text of an event; empty for an unknown wire or a malformed event."""
+    known = DIALECTS.get(dialect)
+    return known.shows(event) if known is not None else ()
+
+
+def text_of(dialect: str, events: Iterable[Any]) -> str:
+    """Return the text that these events add, without thoughts and tools."""
+    return "".join(piece.text for event in events for piece in shown(dialect, event) if piece.kind == "text")

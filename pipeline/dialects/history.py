@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
@@ -43,18 +43,14 @@ def thread(reader: Reader, messages: Any, origin: Origin) -> Fields:
     if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
         raise InvalidRecord(Reason.INVALID_EVENT, "a history is a JSON list of messages, each an object")
     records: list[TurnRecord] = []
-    for record in _records(reader, messages, origin):
-        turn = record["turn"]
-        if turn is not None:
-            floor = _end(records[-1]["turn"] or {}) + (not record.get("ordinal")) if records else 0
-            record["turn"] = _not_before(turn, floor)
-        records.append(record)
-    return thread_document(origin.thread_id, records)
-
-
-def _records(reader: Reader, messages: Messages, origin: Origin) -> Iterator[TurnRecord]:
     for number, exchange in enumerate(_read(partial(reader.split, messages), "the history")):
-        yield from _read(partial(_exchange, reader, exchange, origin, number), f"exchange {number + 1}")
+        for record in _read(partial(_exchange, reader, exchange, origin, number), f"exchange {number + 1}"):
+            turn = record["turn"]
+            if turn is not None:
+                floor = _end(records[-1]["turn"] or {}) + (not record.get("ordinal")) if records else 0
+                record["turn"] = _not_before(turn, floor)
+            records.append(record)
+    return thread_document(origin.thread_id, records)
 
 
 def _exchange(reader: Reader, exchange: Messages, origin: Origin, number: int) -> list[TurnRecord]:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from pipeline.assembly.parts import Message, Part
-
-CALL: Final = "tool-call"
 
 
 def awaiting(response: Message, request: Message | None, call_id: str) -> Part | None:
@@ -14,12 +10,8 @@ def awaiting(response: Message, request: Message | None, call_id: str) -> Part |
 
     None if only one call has the id, or each of them has its result: then the newest result counts.
     """
-    calls = [
-        part for part in response.parts if part.done and _is_of(part, call_id) and part.fields["part_kind"] == CALL
-    ]
-    answered = sum(_is_of(part, call_id) for part in request.parts) if request is not None else 0
+    calls = [part for part in response.parts if part.done and part.fields.get("tool_call_id") == call_id]
+    calls = [part for part in calls if part.fields["part_kind"] == "tool-call"]
+    answers = request.parts if request is not None else []
+    answered = sum(part.fields.get("tool_call_id") == call_id for part in answers)
     return calls[answered] if answered < len(calls) and len(calls) > 1 else None
-
-
-def _is_of(part: Part, call_id: str) -> bool:
-    return bool(part.fields.get("tool_call_id") == call_id)

@@ -23,7 +23,7 @@ from starlette.exceptions import HTTPException
 from pipeline.assembly.format import WrongOption
 from pipeline.stores.database.errors import HeldThread, StoreError
 from pipeline.turns.branches import UnknownBranch
-from pipeline.turns.pages import UnknownTurn
+from pipeline.turns.thread_document import UnknownTurn
 from turnmill.errors import BrokerError, CallerError, InvalidRecord
 
 log = logging.getLogger(__name__)

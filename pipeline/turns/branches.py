@@ -62,7 +62,6 @@ def _run_in_marks(turn: Fields) -> str | None:
 
 
 def _marks(turns: Iterable[Fields]) -> dict[str, Fields]:
-    """Return the marks by run, in the order of the turns."""
     marks: dict[str, Fields] = {}
     for turn in turns:
         run = _run_in_marks(turn)

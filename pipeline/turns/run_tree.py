@@ -89,7 +89,6 @@ class _Tree:
         self._remember(run)
 
     def _version_of(self, run: Run, before: Run | None) -> Run | None:
-        """Return the run that this one is another version of."""
         lineage = run.lineage
         replaced = self._named(run, lineage.get("replaces"))
         if replaced is not None or "continues" in lineage:
@@ -114,7 +113,6 @@ class _Tree:
         return self._known.get(("left", at)) or self._known.get(("began", run.agent_id, at))
 
     def _before(self, run: Run) -> Run | None:
-        """Return the run that this one follows."""
         lineage = run.lineage
         history = str(lineage.get("words" if lineage.get("goes_on") else "earlier", ""))
         return (
@@ -153,7 +151,6 @@ class _Tree:
 
 
 def _answer_hash(run: Run) -> str:
-    """Return the hash of the agent's last text."""
     for message in reversed(list(_messages(run.turns))):
         parts = message.get("parts")
         for part in reversed(parts) if message.get("message_type") == "response" and isinstance(parts, list) else ():

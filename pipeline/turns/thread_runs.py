@@ -61,7 +61,6 @@ def _name(run_id: str) -> str:
 
 
 def _parent_run(record: TurnRecord) -> str | None:
-    """Return the run of the same thread that started this one."""
     parent = record.get("parent") or {}
     run_id = parent.get("run_id") if parent.get("thread_id") in (None, record["thread_id"]) else None
     return _name(run_id) if isinstance(run_id, str) else None

@@ -19,8 +19,7 @@ from pipeline.assembly.records import StoredRecord
 from pipeline.assembly.restored_state import RestoredState
 from pipeline.assembly.run_list import RunList
 from pipeline.assembly.usual_silence import UsualSilence
-from pipeline.dialects import DIALECTS
-from pipeline.dialects.live_text import shown
+from pipeline.dialects import DIALECTS, shown
 from pipeline.gateway.dashboard.dead_letters import _letter
 from pipeline.gateway.dashboard.figures import Intake
 from pipeline.gateway.live.event_record import EventRecord

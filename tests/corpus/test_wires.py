@@ -9,9 +9,8 @@ from typing import Any, Final
 
 import pytest
 
-from pipeline.dialects import DIALECTS, FORMATS
+from pipeline.dialects import DIALECTS, FORMATS, shown
 from pipeline.dialects.history import Origin, thread
-from pipeline.dialects.live_text import shown
 from tests.corpus.compare_wires import Recording, errors, events, judge, recordings, texts
 from tests.corpus.compare_wires import thread as assembled
 

@@ -7,9 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.assembly.offline import assemble
-from pipeline.dialects import DIALECTS, FORMATS
+from pipeline.dialects import DIALECTS, FORMATS, text_of
 from pipeline.dialects.history import Origin, thread
-from pipeline.dialects.live_text import text_of
 from tests.corpus import compare_wires
 from tests.corpus.compare_wires import content, recordings, texts
 from tests.property.adk_streams import sessions, streams

@@ -10,8 +10,7 @@ import pytest
 
 from pipeline.dialects import FORMATS
 from pipeline.turns.branches import one_branch
-from pipeline.turns.pages import last_turns
-from pipeline.turns.thread_document import thread_document
+from pipeline.turns.thread_document import last_turns, thread_document
 from tests.property.test_linear_work import ROOM, N, lines_of
 from tests.support.assembled import START, THREAD_ID
 from topics import json_text

@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.assembly.offline import assemble
-from pipeline.dialects import DIALECTS
-from pipeline.dialects.live_text import text_of
+from pipeline.dialects import DIALECTS, text_of
 from tests.corpus import compare_wires
 from tests.corpus.compare_wires import content, neutral, recordings, texts
 from tests.property.openai_agents_streams import items_alone, runs, streams

@@ -186,7 +186,6 @@ def _count(builder: Builder, answer: MessageAnswer) -> None:
 
 
 def _settle(builder: Builder) -> None:
-    """Settle the newest call, which is over."""
     calls = calls_of(builder)
     answer: MessageAnswer | None = calls.answer
     if answer is None or answer.settled:
@@ -198,7 +197,6 @@ def _settle(builder: Builder) -> None:
 
 
 def _unknown_fields(event: Fields, *known: str) -> Fields:
-    """Return the unknown fields of an event, beside its type."""
     return {key: value for key, value in event.items() if key != "type" and key not in known}
 
 

@@ -34,7 +34,8 @@ def messages(document: Fields) -> list[Fields]:
                 continue
             ours = META in message or message.get("provider_name") == PROVIDER
             _say(messages, "assistant", [block for part in parts for block in _blocks_of_response(part, ours=ours)])
-            _say(messages, "user", [_result(part) for part in parts if _is_foreign_result(part)])
+            foreign = [p for p in parts if p.get("part_kind") == "builtin-tool-return" and META not in p]
+            _say(messages, "user", [_result(part) for part in foreign])
     paired = _apart(_paired(messages))
     return [{**message, "content": _short(message)} for message in paired if message["content"]]
 
@@ -55,7 +56,6 @@ def _say(messages: list[Fields], role: str, blocks: list[Fields]) -> None:
 
 
 def _blocks_of_request(parts: Any) -> list[Fields]:
-    """Return parts of a user turn or a request as blocks."""
     asked: list[Fields] = []
     for part in parts:
         kind = part.get("part_kind")
@@ -110,10 +110,6 @@ def _thought(part: Fields) -> Iterator[Fields]:
         yield {"type": "thinking", "thinking": part.get("content") or "", "signature": signature}
 
 
-def _is_foreign_result(part: Fields) -> bool:
-    return part.get("part_kind") == "builtin-tool-return" and META not in part
-
-
 def _result(part: Fields) -> Fields:
     content = part.get("content")
     blocks = isinstance(content, list) and bool(content) and all(_is_block(block) for block in content)
@@ -137,7 +133,6 @@ def _is_block(value: Any) -> bool:
 
 
 def _block_of_content(piece: Any) -> Fields:
-    """Return a piece of content as a block."""
     if not isinstance(piece, dict):
         return {"type": "text", "text": piece if isinstance(piece, str) else json_text.dumps(piece)}
     media, kind = str(piece.get("media_type") or ""), piece.get("kind")

@@ -96,7 +96,8 @@ def result(builder: Builder, event: Fields) -> None:
     if texts and data.get("result") in (texts[-1], "".join(texts)):
         del data["result"]  # it is the answer
     builder.system(f"{PREFIX}result", {"subtype": kind, **data})
-    builder.ended = "complete" if kind == "success" and not failed else _failure(event)
+    stopped = str(event.get("terminal_reason")).startswith("aborted")  # somebody stopped the run
+    builder.ended = "complete" if kind == "success" and not failed else "aborted" if stopped else "error"
     if builder.ended != "complete":
         errors = [event.get("result"), *(event["errors"] if isinstance(event.get("errors"), list) else ())]
         builder.error_text = next((text for text in errors if isinstance(text, str) and text), kind)
@@ -219,11 +220,6 @@ def _init(builder: Builder, session: Session, event: Fields, data: Fields) -> No
     if data != session.init:
         session.init = data
         builder.system(f"{PREFIX}init", {**data, "session_id": event.get("session_id")})
-
-
-def _failure(event: Fields) -> End:
-    """Return how an error ended the run: `aborted` if somebody stopped it."""
-    return "aborted" if str(event.get("terminal_reason")).startswith("aborted") else "error"
 
 
 def _data(event: Fields) -> Fields:

@@ -179,7 +179,6 @@ def _tell(thread: Thread, response: Message, message: Fields) -> None:
 
 
 def _note_rest(response: Message, event: Fields, message: Fields) -> None:
-    """Keep the other fields of a line, and of its message."""
     note(response.fields, {key: value for key, value in message.items() if key not in OF_MESSAGE})
     note_under(META, response.fields, {key: value for key, value in event.items() if key not in UNSAID})
 

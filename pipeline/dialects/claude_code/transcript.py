@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from pipeline.dialects.claude_code.lines import ENDING
 from pipeline.dialects.transcript import MAIN, MAX_HELD_LINES, Homes, RunEvent, RunOpened, RunOver, Step, texts
@@ -138,7 +138,8 @@ class Session:
         chain.first = chain.first or run
         if chain.copied:
             return
-        info: Fields = {"imported": True, "thread": {"metadata": _metadata(line)}}
+        metadata = {name: line[key] for key, name in METADATA.items() if isinstance(line.get(key), str) and line[key]}
+        info: Fields = {"imported": True, "thread": {"metadata": metadata}}
         if before is not None or (line.get("parentUuid") and last):
             info["continues"] = before or last
         elif last is not None:
@@ -177,7 +178,3 @@ def _is_result(line: Fields) -> bool:
 def _ends(line: Fields) -> bool:
     message = line.get("message")
     return line["type"] == "assistant" and isinstance(message, dict) and message.get("stop_reason") in ENDING
-
-
-def _metadata(line: Fields) -> dict[str, Any]:
-    return {name: line[key] for key, name in METADATA.items() if isinstance(line.get(key), str) and line[key]}

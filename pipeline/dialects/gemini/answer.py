@@ -103,7 +103,8 @@ class CandidateAnswer:
             return response_part(part, "", None), part
         call = spelled(part["functionCall"])
         if self.unfinished is None or call.get("name"):
-            return response_part({**part, "functionCall": _without_pieces(call)}, "", None), part
+            whole = {key: value for key, value in call.items() if key not in ("partialArgs", "willContinue")}
+            return response_part({**part, "functionCall": whole}, "", None), part
         pieces = [spelled(piece) for piece in call.get("partialArgs") or ()]
         return {"part_kind": "piece", "pieces": pieces}, part
 
@@ -187,10 +188,6 @@ def text_of(event: Any) -> TextResponse | None:
     if None in counts.values() or any("_" in key for key in counts):
         return None
     return TextResponse(text, bool(part), counts, {str(key): value for key, value in beside.items()})
-
-
-def _without_pieces(call: Fields) -> Fields:
-    return {key: value for key, value in call.items() if key not in ("partialArgs", "willContinue")}
 
 
 def put(args: Fields, piece: Fields) -> None:

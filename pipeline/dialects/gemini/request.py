@@ -93,13 +93,13 @@ class _Ids:
         if isinstance(answer, dict):
             answer = spelled(answer)
             if not _is_id(answer.get("id")):
-                answer["id"] = self._id_of(str(answer.get("name")))
+                name = str(answer.get("name"))
+                answer["id"] = next(
+                    (call_id for called, call_id in self.unanswered if called == name), f"return:{name}"
+                )
             self.unanswered = [pair for pair in self.unanswered if pair[1] != answer["id"]]
             return {**part, "functionResponse": answer}
         return part
-
-    def _id_of(self, name: str) -> str:
-        return next((identity for called, identity in self.unanswered if called == name), f"return:{name}")
 
 
 def _is_id(value: Any) -> bool:

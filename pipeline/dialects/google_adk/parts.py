@@ -59,11 +59,7 @@ def parts_of(content: Any) -> dict[int, Fields]:
     if listed is not None and not isinstance(listed, list):
         raise TypeError("parts are a list")
     parts = {index: spelled(part) for index, part in enumerate(listed or ())}
-    return {index: part for index, part in parts.items() if part and not _is_silent(part)}
-
-
-def _is_silent(part: Fields) -> bool:
-    return part.keys() <= {"text", "thought"} and not part.get("text")
+    return {index: part for index, part in parts.items() if part.get("text") or part.keys() - {"text", "thought"}}
 
 
 def response_part(part: Fields, fallback_id: str, code_id: str | None) -> Fields:

@@ -166,7 +166,6 @@ def _put_return(builder: Builder, event: Event, fields: Fields) -> None:
 
 
 def _request(builder: Builder, event: Event) -> Message:
-    """Return the last message if it is a request, or a new one."""
     newest = _newest(builder)
     return newest if newest is not None and newest.kind == "request" else _new_request(builder, event)
 

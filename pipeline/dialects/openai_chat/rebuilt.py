@@ -73,7 +73,6 @@ def _deltas(message: Fields) -> Iterator[Fields]:
 
 
 def _message(parts: Sequence[Fields], meta: Fields) -> Fields:
-    """Return the parts of a choice as a message."""
     texts = [part for part in parts if part["part_kind"] == "text" and not part.get(REFUSAL)]
     sound = next((part["data"] for part in parts if part["part_kind"] == "custom:audio"), None)
     spoken = texts.pop()["content"] if texts and ("audio" in meta or sound is not None) else None

@@ -207,7 +207,6 @@ def _describe(builder: Builder, response: Fields) -> None:
 
 
 def _settle(builder: Builder) -> None:
-    """Settle the newest call."""
     calls = calls_of(builder)
     output: Output | None = calls.answer
     if output is None or output.settled:

@@ -52,7 +52,9 @@ def items(parts: Sequence[Fields]) -> Iterator[Fields]:
         if kind == "text":
             yield {**identity, **_message(part, meta)}
         elif kind == "thinking":
-            more = next((n for n, other in enumerate(behind) if not _goes_on(other)), len(behind))
+            more = next(
+                (n for n, other in enumerate(behind) if other["part_kind"] != "thinking" or META in other), len(behind)
+            )
             yield {**reasoning(part, meta, list(behind[:more])), **(meta.get("fields") or {})}
             index += more
         elif isinstance(meta.get("item"), dict):
@@ -133,10 +135,6 @@ def _names_of_call(part: Fields) -> Fields:
     """Return the names of a call as the model wrote them: exports change names that servers refuse."""
     named = {"call_id": part["tool_call_id"]}
     return named | ({"name": part["tool_name"]} if part.get(META, {}).get("type", "function_call") in ARGUMENTS else {})
-
-
-def _goes_on(part: Fields) -> bool:
-    return part["part_kind"] == "thinking" and META not in part
 
 
 def _is_of(part: Any, call_id: str) -> bool:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
-from pipeline.dialects.live_text import text_of
+from pipeline.dialects import text_of
 from pipeline.gateway.live.event_record import EventRecord
 from pipeline.observability.metrics import OTHER
 from pipeline.observability.telemetry_meter import MODEL, Seen

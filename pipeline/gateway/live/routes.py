@@ -11,8 +11,7 @@ from fastapi import APIRouter, Header, Query, Response
 from pydantic import BaseModel, Field
 
 from pipeline.assembly.dialect import Dialect, Resume
-from pipeline.dialects import DIALECTS
-from pipeline.dialects.live_text import shown
+from pipeline.dialects import DIALECTS, shown
 from pipeline.gateway.access.security import Reader, Standing
 from pipeline.gateway.live.erased import TheErased
 from pipeline.gateway.live.event_record import EventRecord

@@ -26,8 +26,8 @@ from pipeline.stores.threads.list_statements import SORTS, UPDATED, ListQuery
 from pipeline.stores.threads.reading import spawned_threads, thread_summary
 from pipeline.stores.threads.requests import request_bodies
 from pipeline.stores.threads.summaries import ThreadPage, ThreadSummary
-from pipeline.turns.pages import last_turns
 from pipeline.turns.requests import named_in, with_bodies
+from pipeline.turns.thread_document import last_turns
 from topics import json_text
 from topics.feedback import shown as shown_feedback
 from topics.thread_key import ThreadKey

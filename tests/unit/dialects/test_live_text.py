@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.dialects.live_text import text_of
+from pipeline.dialects import text_of
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,7 @@ import pytest
 
 import pipeline.dialects
 from pipeline.assembly.dialect import Dialect, Shown
-from pipeline.dialects import DIALECTS, FORMATS
-from pipeline.dialects.live_text import shown, text_of
+from pipeline.dialects import DIALECTS, FORMATS, shown, text_of
 from pipeline.dialects.shared_hash import CARRIERS
 from tests.bench.streams import STREAMS
 from turnmill.wire.registry import WIRES

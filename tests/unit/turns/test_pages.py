@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.turns.pages import EARLIER, UnknownTurn, last_turns
+from pipeline.turns.thread_document import EARLIER, UnknownTurn, last_turns
 
 DOCUMENT = {"thread_id": "t", "turns": [{"meta:turn_id": str(number)} for number in range(10)]}
 
