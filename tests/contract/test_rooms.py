@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import re
 import tomllib
+from collections import Counter
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -13,6 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PRODUCT = ("turnmill", "topics", "pipeline")
+OUTSIDE = ("compiled_core.py", "helm")  # product code, too
 CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
 # What starts programs, or is imported by them, at the root of a package.
 DOORS = {"turnmill.auto", "turnmill.command_line", "turnmill.__main__"}
@@ -32,6 +35,11 @@ BOUNDS = {
     "pipeline.worker": Bound(8, 10),
     "turnmill": Bound(15, 40),
 }
+# Words that name nothing: a reader has to look up what they stand for.
+VAGUE = {"one": 900, "found": 600, "place": 400, "own": 300}
+MODULES = 650
+LINES = 84_500
+WHOLE_SETTINGS = 40  # modules of which a function takes all settings, so that its signature says nothing
 
 
 @cache
@@ -95,3 +103,47 @@ def test_each_room_says_in_a_sentence_what_belongs_there(package: str) -> None:
         text = ast.get_docstring(ast.parse((room / "__init__.py").read_text(encoding="utf-8")))
         assert text, room
         assert text.endswith("."), room
+
+
+def product() -> list[Path]:
+    return sorted(path for top in PRODUCT for path in (ROOT / top).rglob("*.py"))
+
+
+def is_sign(path: Path) -> bool:
+    """Return True for an `__init__` that only says what belongs into its folder."""
+    return path.name == "__init__.py" and len(ast.parse(path.read_text(encoding="utf-8")).body) <= 1
+
+
+def test_words_that_name_nothing_are_rare() -> None:
+    words = Counter(word for path in product() for word in re.findall(r"[^\W_]+", path.read_text(encoding="utf-8")))
+    assert {word: words[word] for word, most in VAGUE.items() if words[word] > most} == {}
+
+
+def test_modules_and_lines_stay_within_their_bounds() -> None:
+    outside = [
+        path for name in OUTSIDE for path in ([ROOT / name] if name.endswith(".py") else (ROOT / name).rglob("*.py"))
+    ]
+    texts = {path: path.read_text(encoding="utf-8") for path in (*product(), *outside)}
+    assert sum(not is_sign(path) for path in texts) <= MODULES
+    assert sum(text.count("\n") for text in texts.values()) <= LINES
+
+
+def takes_all_settings(path: Path) -> bool:
+    functions = (
+        node
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
+    arguments = (
+        argument for node in functions for argument in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+    )
+    return any(
+        re.fullmatch(r"'?(Client)?Settings( \| None)?'?", ast.unparse(argument.annotation))
+        for argument in arguments
+        if argument.annotation is not None
+    )
+
+
+def test_few_modules_take_all_settings() -> None:
+    taking = [str(path.relative_to(ROOT)) for path in product() if takes_all_settings(path)]
+    assert len(taking) <= WHOLE_SETTINGS, taking

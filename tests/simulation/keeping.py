@@ -62,7 +62,8 @@ class Keeping(Sqlite):
             raise AttributeError(name)
 
         async def call(*args: Any, **options: Any) -> Any:
-            return await self._call(store_functions()[name], *args, **options)
+            method = getattr(ThreadStore, name, None)
+            return await self._call(method or store_functions()[name], *args, **options)
 
         return call
 

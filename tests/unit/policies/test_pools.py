@@ -37,7 +37,7 @@ NO_POOL: Final = {
     "pipeline/worker/assemble/work.py": "one partition at a time: the runs of its tenants are shared out in assembly",
     "pipeline/worker/processes/parent.py": "questions of the parent",
     "pipeline/worker/processes/health.py": "an operator's figures",
-    "pipeline/worker/sinks/burying.py": "the dead letters of one batch",
+    "pipeline/worker/sinks/store.py": "the dead letters of one batch",
 }
 
 

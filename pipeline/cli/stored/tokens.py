@@ -1,23 +1,19 @@
-"""`turnmill tokens` and `turnmill audit`: who may call the gateways, and who has changed or exported something."""
+"""`turnmill tokens`: the tokens in the store, which all its gateways accept."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import asdict
+from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar
 
 import click
 
-from pipeline.cli.options import Moment
 from pipeline.cli.stored.selection import in_store, recorded
 from pipeline.cli.stored.thread_view import plain
 from pipeline.gateway.access.principal import SCOPES
 from pipeline.gateway.access.token_table import hashed, made_token, networks, new_secret
-from pipeline.observability.audit import Entry, audit, local_user, of
+from pipeline.observability.audit import audit, local_user, of
 from pipeline.observability.logs import set_up
 from pipeline.settings import load
-from pipeline.stores.accounts.audit import AuditQuery, audit_page
 from pipeline.stores.accounts.tokens import add_token, all_tokens, revoke_token, rotate_token
 from pipeline.stores.database.store import ThreadStore
 from pipeline.turns.times import iso
@@ -26,7 +22,6 @@ from turnmill.errors import CallerError
 
 DAY_MS: Final = 86_400_000
 T = TypeVar("T")
-PAGE = 500
 
 
 @click.group()
@@ -111,42 +106,3 @@ def revoke(token_id: str) -> None:
 
 def _unknown(token_id: str) -> CallerError:
     return CallerError(f"there is no token {token_id!r:.200}: `turnmill tokens list` names those that there are")
-
-
-@click.command("audit", short_help="Show who changed or exported something.")
-@click.option("--tenant", help="Only entries of this tenant; '': without a tenant.")
-@click.option("--who", help="Only actions of this name.")
-@click.option("--what", help="Only this action, as thread.erase, or kind, as token.")
-@click.option("--since", type=Moment(), help="At or after this time, or 7d, 12h ago.")
-@click.option("--until", type=Moment(), help="Before this time.")
-@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="Number of entries.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per entry.")
-def show_audit(limit: int, *, as_json: bool, **filters: Any) -> None:
-    """Show who changed or exported something: the object, its tenant, and from where; newest first.
-
-    The store keeps entries for TURNMILL_AUDIT_RETENTION.
-    """
-
-    async def show(store: ThreadStore) -> None:
-        async for entry in _entries(store, AuditQuery(**filters), limit):
-            click.echo(json.dumps(asdict(entry)) if as_json else _line(entry))
-
-    in_store(show)
-
-
-async def _entries(store: ThreadStore, query: AuditQuery, limit: int) -> AsyncIterator[Entry]:
-    cursor: str | None = None
-    while limit > 0:
-        entries, cursor = await audit_page(store, query, min(limit, PAGE), cursor)
-        for entry in entries:
-            yield entry
-        if cursor is None:
-            return
-        limit -= len(entries)
-
-
-def _line(entry: Entry) -> str:
-    who = f"{plain(entry.who) or 'somebody'} ({plain(entry.address)})"
-    whose = "" if entry.tenant is None else f"  tenant {plain(entry.tenant)!r}"
-    outcome = "" if entry.outcome == "done" else f"  {entry.outcome}"
-    return f"{iso(entry.at)}  {who}  {entry.action}  {plain(entry.subject)}{whose}{outcome}"
