@@ -1,1 +1,1 @@
-"""The command line, one file per command group."""
+"""The command line: a room for each kind of commands. `pipeline/__main__.py` says where each command is."""

@@ -76,8 +76,7 @@ async def read_answered(
 
 import click
 
-from pipeline.cli.stored.recording import in_store
-from pipeline.cli.stored.selection import find_thread
+from pipeline.cli.stored.selection import find_thread, in_store
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads.answered import responses_of
 

@@ -135,7 +135,7 @@ class EventTail(Service):
         """Return the partition's first offset and its end. Raises BrokerError."""
         whole = TopicPartition(self._topic, partition)
         async with self._consumer(tenant) as consumer:
-            begin, end = await asyncio.gather(consumer.beginning_offsets([whole]), consumer.wholefsets([whole]))
+            begin, end = await asyncio.gather(consumer.beginning_offsets([whole]), consumer.end_offsets([whole]))
         return int(begin[whole]), int(end[whole])
 
     async def close(self) -> None:

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from pipeline.__main__ import cli
+from pipeline.cli.stored import selection
 from pipeline.cli.stored import store as store_command
 from pipeline.cli.stored import threads as command
 from pipeline.settings import Settings
@@ -88,7 +89,8 @@ async def test_what_cannot_be_understood_is_refused(
 
 def test_the_command(gateway_settings: Settings, monkeypatch: pytest.MonkeyPatch, said: None) -> None:
     off = gateway_settings.model_copy(update={"search": "off"})
-    monkeypatch.setattr(command, "load", lambda: gateway_settings)
+    for module in (command, selection):
+        monkeypatch.setattr(module, "load", lambda: gateway_settings)
     monkeypatch.setattr(store_command, "load", lambda: off)
 
     def run(*words: str) -> str:
