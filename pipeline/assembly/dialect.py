@@ -40,7 +40,7 @@ class Shown(NamedTuple):
 
 
 class Delta(NamedTuple):
-    """How an event of some type extends an open part; where it differs only in its text, records are read as one event.
+    """How an event of a type extends an open part. Neighbours that differ in their text alone are read as one event.
 
     `text`: the path of its text. `key`: the field with the part's id, None if the wire has no ids. `tag`: the field
     beside the text, and its value, that tell this delta from others of the same type.

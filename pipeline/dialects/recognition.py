@@ -33,7 +33,7 @@ class UnknownWire(CallerError):
 
 @dataclass(slots=True, eq=False)
 class _Reader:
-    """What one wire reads: the number of its events, and of those that the wire knows."""
+    """How many events a wire reads in a stream, and how many of them it knows."""
 
     dialect: Dialect
     decoder: Decoder

@@ -1,4 +1,4 @@
-"""What is true of a route and can't be read from its types. Tests that try every route read it here."""
+"""Facts about a route that its types don't tell. Tests that call every route read them here."""
 
 from __future__ import annotations
 

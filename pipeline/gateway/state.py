@@ -30,7 +30,7 @@ MAX_TENANTS_SHOWN: Final = 20  # in an error, of the tenants that have the threa
 
 
 class Service:
-    """What a part of the gateway remembers or has running. A gateway has each class once at most.
+    """The memory or the background task of a part. A gateway makes at most one object of each class.
 
     Its constructor takes any of: the gateway, Settings, Metrics, OpenStore, and the services of earlier parts.
     """

@@ -64,10 +64,9 @@ def _imported() -> tuple[tuple[str, int], ...]:
 def _places(_: tuple[tuple[str, int], ...]) -> list[tuple[ModuleType, str, Callable[..., Any]]]:
     """Return the modules that have these functions, and their names there."""
     functions = {*store_functions().values()}
-    modules = [module for name, module in list(sys.modules.items()) if name.startswith("pipeline.")]
     return [
         (module, name, unwrap(value))
-        for module in modules
+        for _, module in _modules()
         for name, value in list(vars(module).items())
         if isfunction(value) and unwrap(value) in functions
     ]

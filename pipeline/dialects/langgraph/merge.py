@@ -14,7 +14,7 @@ GROWING: Final = frozenset(
 
 
 def added(left: Fields, right: Fields) -> Fields:
-    """Return two chunks of one message as one; if a provider's id is among theirs, it is the message's."""
+    """Join two chunks of a message, and return the result. It has the provider's id, if either chunk has one."""
     rest = {key: value for key, value in right.items() if key not in ("content", "usage_metadata", "id")}
     both = _objects(left, rest)
     both["content"] = _content(left.get("content"), right.get("content"))

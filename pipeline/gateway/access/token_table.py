@@ -80,7 +80,7 @@ def is_within(inner: Iterable[str], outer: Sequence[str]) -> bool:
     networks_within = map(ipaddress.ip_network, inner)
     return not around or all(
         # mypy doesn't see that both networks are of one IP version.
-        any(network.version == other.version and network.subnet_of(other) for other in around)  # type: ignore[arg-type]
+        any(network.version == other.version and network.subnet_of(other) for other in around)  # type: ignore[arg-type]  # same version
         for network in networks_within
     )
 

@@ -89,7 +89,7 @@ def _subject(command: Command) -> Subject:
 
 
 def state_record(command: Command, standing: CommandStatus) -> dict[str, Any]:
-    """Return the record that tells other gateways, and publishers, the state of a command."""
+    """Return a record of the control topic with the state of a command, for other gateways and publishers."""
     payload = {"command_id": command.id, "state": standing.state}
     if standing.reason is not None:
         payload["reason"] = standing.reason

@@ -22,7 +22,7 @@ ERASED_CACHE_SIZE: Final = 10_000  # threads that are remembered
 
 @dataclass(slots=True)
 class Erasure:
-    """Whether a thread was deleted, as far as the gateway knows.
+    """The gateway's memory of whether a thread was deleted.
 
     `asked`: when the store was last queried; `wanted`: when a reader last needed the answer (by time.monotonic()).
     """
