@@ -1,4 +1,4 @@
-"""What all routes have in common: settings, metrics, connections to broker and store, and the services of the parts.
+"""The state that all routes share: settings, metrics, connections to broker and store, and the services of the parts.
 
 Connections are made when they are first needed, so the gateway starts, and answers with the reason, while the broker
 or the store is away.

@@ -1,4 +1,4 @@
-"""Runs that are under way, and threads that wait for somebody's answer."""
+"""Routes that list open runs, and the threads whose runs wait for an answer of a person or a program."""
 
 from __future__ import annotations
 
