@@ -9,13 +9,13 @@ from pydantic_core import ErrorDetails
 
 from topics.findings import Finding, joined, shown
 from topics.thread import VERSION, Thread
+from topics.thread_parts import PARTS
 
 # The names of union branches, which pydantic adds to its paths after a list's index or a field's name.
 BRANCHES: Final = frozenset(
     {
-        *("UserTurn", "AgentTurn", "ThreadMessage", "SystemMessage", "str", "list"),
-        *("TextPart", "ThinkingPart", "ToolCallPart", "ToolReturnPart", "RetryPromptPart", "UserPromptPart"),
-        *("FilePart", "OtherPart", "UrlContent", "BinaryContent", "OtherContent", "int", "float", "bool"),
+        *("UserTurn", "AgentTurn", "ThreadMessage", "SystemMessage", "str", "list", *PARTS.values()),
+        *("OtherPart", "UrlContent", "BinaryContent", "OtherContent", "int", "float", "bool"),
     }
 )
 
