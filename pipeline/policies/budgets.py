@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any, Final, Literal, get_args
 
+from pipeline.policies.entries import entries, same_name
 from topics.notice import BUDGET_REACHED, VERSION, BudgetReached, NoticeRecord
 from turnmill.limits import BUDGETS
 
@@ -180,22 +181,7 @@ def parse(text: str, enforce: Enforce = "notice") -> tuple[Budget, ...]:
 
     `enforce`: the default for entries without it. Raises ValueError, which names the wrong entry.
     """
-    try:
-        rows = json.loads(text)
-    except ValueError as error:
-        raise ValueError(f"a JSON list is expected: {error}") from None
-    if type(rows) is not list or len(rows) > BUDGETS:
-        raise ValueError(f"a JSON list of at most {BUDGETS:,} budgets is expected")
-    budgets: dict[str, Budget] = {}
-    for number, row in enumerate(rows, 1):
-        try:
-            budget = _budget(row, enforce)
-        except ValueError as error:
-            raise ValueError(f"entry {number}: {error}") from None
-        if budget.name in budgets:
-            raise ValueError(f"entry {number}: the name {budget.name!r} is there twice")
-        budgets[budget.name] = budget
-    return tuple(budgets.values())
+    return entries(text, lambda row: _budget(row, enforce), lambda budget: same_name(budget.name), "budgets", BUDGETS)
 
 
 def _budget(row: Any, default: Enforce) -> Budget:

@@ -9,7 +9,6 @@ import base64
 import binascii
 import hashlib
 import hmac
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from pipeline.policies.entries import entries, same_name
 from topics.thread_key import ThreadKey
 
 TURN_COMPLETED: Final = "turn.completed"
@@ -157,22 +157,7 @@ def parse(text: str) -> tuple[Webhook, ...]:
 
     Raises ValueError, which names the wrong entry, and shows no secret.
     """
-    try:
-        rows = json.loads(text)
-    except ValueError as error:
-        raise ValueError(f"a JSON list is expected: {error}") from None
-    if type(rows) is not list:
-        raise ValueError("a JSON list is expected")
-    webhooks: dict[str, Webhook] = {}
-    for number, row in enumerate(rows, 1):
-        try:
-            webhook = _webhook(row)
-        except ValueError as error:
-            raise ValueError(f"entry {number}: {error}") from None
-        if webhook.id in webhooks:
-            raise ValueError(f"entry {number}: the name {row['name']!r} is there twice")
-        webhooks[webhook.id] = webhook
-    return tuple(webhooks.values())
+    return entries(text, _webhook, lambda webhook: same_name(webhook.id.removeprefix(SETTING)))
 
 
 def _webhook(row: Any) -> Webhook:
