@@ -17,7 +17,7 @@ from typing import Any, Final
 from topics.findings import Finding, Severity, joined, objects, shown, texts
 from topics.json_text import Fields
 from topics.part_kinds import ANSWERS
-from topics.thread_schema import schema_findings
+from topics.thread import schema_findings
 from turnmill.identity import is_uuid
 
 TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d([.,]\d+)?([Zz]|[+-]\d\d:?\d\d)?", re.ASCII)
