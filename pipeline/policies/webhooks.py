@@ -19,15 +19,12 @@ from urllib.parse import urlsplit
 import orjson
 
 from pipeline.policies.entries import entries, same_name
+from topics.notice import AUDIT_RECORDED, BUDGET_REACHED, COMMAND_UNANSWERED, THREAD_DELETED
 from topics.thread_key import ThreadKey
 
 TURN_COMPLETED: Final = "turn.completed"
 TURN_INTERRUPTED: Final = "turn.interrupted"
-THREAD_DELETED: Final = "thread.deleted"
-BUDGET_REACHED: Final = "budget.reached"
-COMMAND_UNANSWERED: Final = "command.unanswered"
 FEEDBACK_GIVEN: Final = "feedback.given"
-AUDIT_RECORDED: Final = "audit.recorded"
 DEFAULT: Final = (TURN_COMPLETED, TURN_INTERRUPTED, THREAD_DELETED, BUDGET_REACHED, COMMAND_UNANSWERED, FEEDBACK_GIVEN)
 EVENTS: Final = (*DEFAULT, AUDIT_RECORDED)  # the last only on request, since it reports what people do
 SECRET_PREFIX: Final = "whsec_"  # noqa: S105  # the prefix of secrets, no secret itself
