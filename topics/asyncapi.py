@@ -10,10 +10,8 @@ from typing import Any, Final
 
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
-from topics.catalog import CATALOG, DEAD_LETTERS, EVENTS, Topic
-from topics.operation import Operation
-from topics.record_models import MODELS, dead_letter_headers
-from topics.record_schemas import schema_id
+from topics.catalog import CATALOG, DEAD_LETTERS, EVENTS, Operation, Topic
+from topics.record_schemas import MODELS, dead_letter_headers, schema_id
 from turnmill.wire import traceparent
 
 VERSION = "3.0.0"

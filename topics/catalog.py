@@ -9,6 +9,7 @@ from turnmill.limits import BATCH_BYTES, OUTPUT_BYTES
 
 DAY_MS = 86_400_000
 Cleanup = Literal["delete", "compact,delete"]
+Action = Literal["send", "receive"]
 
 # A worker that takes over a partition reads all of a compacted topic's, also what was replaced or removed. A broker
 # compacts only segments that are closed, by default after 1 GB or a week, and keeps tombstones for another day.
@@ -23,10 +24,10 @@ class Topic:
     name: str
     key: str
     value: str
-    cleanup: Cleanup
     retention_ms: int
     summary: str
-    max_message_bytes: int = 1_048_588
+    cleanup: Cleanup = "delete"
+    max_message_bytes: int = OUTPUT_BYTES
 
     def full_name(self, prefix: str) -> str:
         """Return the name on the broker."""
@@ -44,62 +45,56 @@ class Topic:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """An operation on a topic, in AsyncAPI's terms: `name` is its id in that document, `summary` its description."""
+
+    name: str
+    action: Action
+    topic: Topic
+    summary: str
+
+
 EVENTS = Topic(
-    "events", "thread_id", "AgentEvent", "delete", 3 * DAY_MS, "Raw stream events of agent runs.", BATCH_BYTES
+    "events", "thread_id", "AgentEvent", 3 * DAY_MS, "Raw stream events of agent runs.", "delete", BATCH_BYTES
 )
-TURNS = Topic(
-    "turns", "thread_id", "TurnRecord", "delete", 14 * DAY_MS, "Finished turns, and facts about threads.", OUTPUT_BYTES
-)
-TELEMETRY = Topic(
-    "telemetry", "thread_id", "TelemetryRecord", "delete", 3 * DAY_MS, "data-sys-* events with their run.", OUTPUT_BYTES
-)
+TURNS = Topic("turns", "thread_id", "TurnRecord", 14 * DAY_MS, "Finished turns, and facts about threads.")
+TELEMETRY = Topic("telemetry", "thread_id", "TelemetryRecord", 3 * DAY_MS, "data-sys-* events with their run.")
 DEAD_LETTERS = Topic(
     "dead-letters",
     "original key",
     "original bytes",
-    "delete",
     30 * DAY_MS,
     "What could not be assembled, stored or delivered, and why.",
-    OUTPUT_BYTES,
 )
 STATE = Topic(
     "state",
     "thread_id/run_id#…",
     "StateEntry",
-    "compact,delete",
     2 * DAY_MS,
     "Spilled segments of open turns; closed turns.",
-    OUTPUT_BYTES,
+    "compact,delete",
 )
-
 NOTICES = Topic(
     "notices",
     "thread_id, or budget",
     "NoticeRecord",
-    "delete",
     30 * DAY_MS,
     "What is no turn, and consumers want to hear: deleted threads, budgets that are reached.",
-    OUTPUT_BYTES,
 )
-
 FEEDBACK = Topic(
     "feedback",
     "thread_id",
     "FeedbackRecord",
-    "delete",
     30 * DAY_MS,
     "What people and programs said of threads, turns and messages.",
-    OUTPUT_BYTES,
 )
-
 CONTROL = Topic(
     "control",
     "thread_id",
     "ControlRecord",
-    "delete",
     14 * DAY_MS,
     "Commands to runs that are under way, and what became of them.",
-    OUTPUT_BYTES,
 )
 
 CATALOG: tuple[Topic, ...] = (EVENTS, TURNS, TELEMETRY, DEAD_LETTERS, STATE, NOTICES, FEEDBACK, CONTROL)

@@ -32,6 +32,14 @@ def dumps(value: Any) -> str:
         return deep_json.dumps(value)
 
 
+def encoded(record: Any) -> bytes:
+    """Return a record as JSON, for keeping: floats, key order and text exactly as they are in it."""
+    try:
+        return trimmed(orjson.dumps(record))
+    except TypeError:  # lone surrogates, integers over 64 bits, deep nesting
+        return dumps(record).encode()
+
+
 def trimmed(data: bytes) -> bytes:
     """Return a copy of a result of `orjson.dumps` without unused memory, for keeping.
 

@@ -14,8 +14,6 @@ from __future__ import annotations
 
 from typing import Any, Final, NotRequired, TypedDict
 
-import orjson
-
 from topics import json_text
 from turnmill.consume import notice
 from turnmill.errors import InvalidRecord, Reason
@@ -79,10 +77,7 @@ def key_of(record: NoticeRecord) -> bytes:
 
 def encode(record: NoticeRecord) -> bytes:
     """Return the record's value."""
-    try:
-        return json_text.trimmed(orjson.dumps(record))
-    except TypeError:  # lone surrogates in a tenant's name
-        return json_text.dumps(record).encode()
+    return json_text.encoded(record)
 
 
 def decode(data: bytes | None) -> NoticeRecord:

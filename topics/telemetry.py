@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from typing import Any, NotRequired, TypedDict
 
-import orjson
-
 from topics import json_text
 from turnmill.errors import InvalidRecord, Reason
 from turnmill.limits import OWN_LEVELS
@@ -44,10 +42,7 @@ class TelemetryRecord(TypedDict):
 
 def encode(record: TelemetryRecord) -> bytes:
     """Return the record's value."""
-    try:
-        return json_text.trimmed(orjson.dumps(record))
-    except TypeError:  # lone surrogates, integers over 64 bits, deep nesting
-        return json_text.dumps(record).encode()
+    return json_text.encoded(record)
 
 
 def decode(data: bytes | None) -> TelemetryRecord:

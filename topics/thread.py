@@ -5,18 +5,29 @@ part kinds, content kinds and event types, so that extensions (`data-*`, `custom
 Times and ids are plain text here; topics/thread_rules.py checks them. Two fields that the
 specification requires but that most wires can't fill (`provider_name` of a thinking part, `identifier` of a piece of
 content) are optional here.
+
+`schema_findings` checks a document against the models: pydantic's errors as findings.
 """
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field, Tag, WithJsonSchema
+from pydantic import Field, Tag, ValidationError, WithJsonSchema
+from pydantic_core import ErrorDetails
 
-from topics.thread_parts import MessagePart, Open, by
+from topics.findings import Finding, joined, shown
+from topics.thread_parts import PARTS, MessagePart, Open, by
 
 VERSION: Final = "0.0.4"
 SCHEMA_ID: Final = f"urn:threadprotocol:thread:{VERSION}"
+# The names of union branches, which pydantic adds to its paths after a list's index or a field's name.
+BRANCHES: Final = frozenset(
+    {
+        *("UserTurn", "AgentTurn", "ThreadMessage", "SystemMessage", "str", "list", *PARTS.values()),
+        *("OtherPart", "UrlContent", "BinaryContent", "OtherContent", "int", "float", "bool"),
+    }
+)
 
 Timestamp = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
 Identifier = Annotated[str, Field(json_schema_extra={"format": "uuid"})]
@@ -143,3 +154,40 @@ def json_schema() -> dict[str, Any]:
     """Return the JSON Schema (2020-12) of a thread document."""
     schema = Thread.model_json_schema()
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": SCHEMA_ID, **schema}
+
+
+def schema_findings(document: Any) -> list[Finding]:
+    """Return the schema's findings for any JSON value; a 0.0.3 document is checked as its 0.0.4 equivalent."""
+    if not isinstance(document, dict):
+        return [Finding("schema", "error", "", f"A thread document is a JSON object, not {shown(document)}")]
+    try:
+        Thread.model_validate(_as_current(document))
+    except ValidationError as error:
+        return [_finding(details) for details in error.errors(include_url=False, include_context=False)]
+    return []
+
+
+def _as_current(document: dict[str, Any]) -> dict[str, Any]:
+    """Return the document as 0.0.4, changed only where the models need it, so that all paths stay the same."""
+    turns = document.get("turns")
+    if document.get("version") != "0.0.3" or not isinstance(turns, list):
+        return document
+    return {
+        **document,
+        "version": VERSION,
+        "turns": [{"completion_status": "complete", **turn} if isinstance(turn, dict) else turn for turn in turns],
+    }
+
+
+def _finding(details: ErrorDetails) -> Finding:
+    steps = [
+        step
+        for number, step in enumerate(details["loc"])
+        if step not in BRANCHES or details["loc"][number - 1] == "agents"
+    ]
+    path = joined("", *steps)
+    if details["type"] == "missing":
+        return Finding("schema", "error", path, f"'{steps[-1]}' is required here: add it")
+    if steps[-1:] == ["finish_reason"] and details["input"] == "tool_calls":
+        return Finding("schema", "warning", path, "'tool_calls' is read as 'tool_call': write it so")
+    return Finding("schema", "error", path, f"{details['msg']}, not {shown(details['input'])}")

@@ -9,7 +9,15 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
-PART_KINDS: Final = ("text", "thinking", "tool-call", "tool-return", "retry-prompt", "user-prompt", "file")
+PARTS: Final = {  # kind -> its model
+    "text": "TextPart",
+    "thinking": "ThinkingPart",
+    "tool-call": "ToolCallPart",
+    "tool-return": "ToolReturnPart",
+    "retry-prompt": "RetryPromptPart",
+    "user-prompt": "UserPromptPart",
+    "file": "FilePart",
+}
 URL_KINDS: Final = ("image-url", "audio-url", "video-url", "document-url")
 
 
@@ -187,7 +195,7 @@ class FilePart(Open):
 class OtherPart(Open):
     """A part of a kind that is not in the specification."""
 
-    part_kind: Annotated[str, other_than(*PART_KINDS)]
+    part_kind: Annotated[str, other_than(*PARTS)]
 
 
 MessagePart = Annotated[
@@ -199,17 +207,5 @@ MessagePart = Annotated[
     | Annotated[UserPromptPart, Tag("UserPromptPart")]
     | Annotated[FilePart, Tag("FilePart")]
     | Annotated[OtherPart, Tag("OtherPart")],
-    by(
-        "part_kind",
-        {
-            "text": "TextPart",
-            "thinking": "ThinkingPart",
-            "tool-call": "ToolCallPart",
-            "tool-return": "ToolReturnPart",
-            "retry-prompt": "RetryPromptPart",
-            "user-prompt": "UserPromptPart",
-            "file": "FilePart",
-        },
-        other="OtherPart",
-    ),
+    by("part_kind", PARTS, other="OtherPart"),
 ]

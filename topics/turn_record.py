@@ -12,8 +12,6 @@ from __future__ import annotations
 import re
 from typing import Any, Final, NotRequired, TypedDict
 
-import orjson
-
 from topics import json_text
 from turnmill.errors import InvalidRecord, Reason
 from turnmill.limits import OWN_LEVELS
@@ -56,10 +54,7 @@ class TurnRecord(TypedDict):
 
 def encode(record: TurnRecord) -> bytes:
     """Return the record's value; floats, key order and text exactly as assembled: a replay gives the same bytes."""
-    try:
-        return json_text.trimmed(orjson.dumps(record))
-    except TypeError:  # more levels of nesting than orjson writes
-        return json_text.dumps(record).encode()
+    return json_text.encoded(record)
 
 
 def decode(data: bytes | None) -> TurnRecord:

@@ -11,7 +11,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable
-from contextlib import suppress
 from typing import Any, Final
 
 CANCEL_INTERVAL: Final = 2.0  # seconds after which a task is cancelled again
@@ -36,6 +35,14 @@ async def stopped(stopping: Awaitable[None], within: float = END_TIMEOUT) -> Non
 
     It runs in a separate task, so that it can't mistake the caller's cancellation. Raises what `stopping` raises.
     """
-    with suppress(TimeoutError):
+    await in_time(asyncio.shield(stopping), within)
+
+
+async def in_time(call: Awaitable[object], within: float) -> bool:
+    """Await a call, for at most `within` seconds; then cancel it, and return False. Raises what it raises."""
+    try:
         async with asyncio.timeout(within):
-            await asyncio.shield(stopping)
+            await call
+    except TimeoutError:
+        return False
+    return True

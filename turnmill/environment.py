@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from turnmill.errors import CallerError
@@ -22,6 +21,8 @@ def load_settings(environ: Mapping[str, str] | None = None, **overrides: Any) ->
 
     Other variables with our prefix are the pipeline's: an agent may run in the same environment.
     """
+    from difflib import get_close_matches  # noqa: PLC0415  # as little as possible is loaded before it is needed
+
     from turnmill.settings import PREFIX, ClientSettings  # noqa: PLC0415  # as above
 
     environ = os.environ if environ is None else environ

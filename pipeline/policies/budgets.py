@@ -1,16 +1,25 @@
-"""Budgets as values: limits of tokens or money, for tenants, agents or models, in a time window. Pure."""
+"""Budgets as values: limits of tokens or money, for tenants, agents or models, in a time window. Pure.
+
+A budget may ask people whether more may be used. The question belongs to a separate thread, `budget:NAME`, so that all
+its answers are in one partition of the control topic. The first answer counts, for the rest of the budget's hour, day
+or month.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any, Final, Literal, get_args
 
+from pipeline.policies.entries import entries, same_name
 from topics.notice import BUDGET_REACHED, VERSION, BudgetReached, NoticeRecord
+from turnmill.control.answer_forms import approves
+from turnmill.control.record import Command
+from turnmill.identity import thread_uuid
 from turnmill.limits import BUDGETS
 
 MAX_SHARE: Final = 0.5  # most of a budget's limit that one tenant's usage takes from the others
@@ -18,6 +27,7 @@ LEVELS: Final = (80, 100)  # percent of the limit at which a notice is sent
 NANO: Final = 1_000_000_000
 NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 DATED: Final = re.compile(r"[-@](?:latest|[0-9][0-9-]{3,})")
+QUESTIONS: Final = "budget:"  # the prefix of names of threads with budgets' questions
 KEYS: Final = ("name", "tenant", "agent", "model", "tokens", "usd", "per", "enforce")
 
 Enforce = Literal["notice", "refuse", "stop", "ask"]
@@ -175,27 +185,44 @@ class Verdict:
     asks: bool = False
 
 
+def thread_of(budget: Budget) -> tuple[str, str]:
+    """Return the thread of a budget's question: its id, and its name."""
+    name = QUESTIONS + budget.name
+    return thread_uuid(name, budget.tenant or None)[0], name
+
+
+class BudgetAnswers:
+    """The answer to the newest question of each budget. `take` is called in the order of the topic."""
+
+    def __init__(self, budgets: Iterable[Budget]) -> None:
+        asking = [budget for budget in budgets if budget.enforce == "ask"]
+        self._of_thread = {(budget.tenant or None, thread_of(budget)[0]): budget for budget in asking}
+        self._first: dict[str, Command] = {}  # by the budget's name
+
+    def take(self, command: Command, now: int) -> Command | None:
+        """Note an answer. Return the first answer to its question; None if no budget asks that now."""
+        budget = self._of_thread.get((command.tenant, command.thread_id))
+        if budget is None or command.payload["answer_id"] != budget.question(now):
+            return None
+        first = self._first.get(budget.name)
+        if first is None or first.payload["answer_id"] != command.payload["answer_id"]:
+            first = self._first[budget.name] = command
+        return first
+
+    def approved(self, budget: Budget, now: int) -> bool | None:
+        """Return the answer; None if nobody has answered, or the budget does not ask."""
+        first = self._first.get(budget.name)
+        if first is None or first.payload["answer_id"] != budget.question(now):
+            return None
+        return approves(first.payload.get("value"))
+
+
 def parse(text: str, enforce: Enforce = "notice") -> tuple[Budget, ...]:
     """Return the budgets of a JSON list of objects with KEYS; `name`, `per`, and `tokens` or `usd` are required.
 
     `enforce`: the default for entries without it. Raises ValueError, which names the wrong entry.
     """
-    try:
-        rows = json.loads(text)
-    except ValueError as error:
-        raise ValueError(f"a JSON list is expected: {error}") from None
-    if type(rows) is not list or len(rows) > BUDGETS:
-        raise ValueError(f"a JSON list of at most {BUDGETS:,} budgets is expected")
-    budgets: dict[str, Budget] = {}
-    for number, row in enumerate(rows, 1):
-        try:
-            budget = _budget(row, enforce)
-        except ValueError as error:
-            raise ValueError(f"entry {number}: {error}") from None
-        if budget.name in budgets:
-            raise ValueError(f"entry {number}: the name {budget.name!r} is there twice")
-        budgets[budget.name] = budget
-    return tuple(budgets.values())
+    return entries(text, lambda row: _budget(row, enforce), lambda budget: same_name(budget.name), "budgets", BUDGETS)
 
 
 def _budget(row: Any, default: Enforce) -> Budget:

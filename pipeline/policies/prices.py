@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -10,6 +9,7 @@ from decimal import Decimal
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
+from pipeline.policies.entries import entries
 from turnmill.limits import PRICES
 
 MILLION: Final = 1_000_000
@@ -46,13 +46,6 @@ class Price:
     def is_for(self, model: str, provider: str | None, tenant: str) -> bool:
         """Return True if the price applies to such calls, at any time."""
         return self.tenant in (None, tenant) and self.provider in (None, provider) and fnmatchcase(model, self.model)
-
-    def is_twin(self, other: Price) -> bool:
-        """Return True if the other price is also a price (or also a factor), for the same calls, from the same time."""
-        mine, its = (
-            (price.model, price.provider, price.tenant, price.since, price.rates is None) for price in (self, other)
-        )
-        return mine == its
 
     @property
     def source(self) -> str:
@@ -97,22 +90,13 @@ def cost(rates: tuple[Decimal, ...], counts: Mapping[str, int]) -> Decimal:
 
 def parse(text: str) -> Prices:
     """Return the prices of a JSON list. Raises ValueError, which names the wrong entry."""
-    try:
-        rows = json.loads(text, parse_float=Decimal, parse_int=Decimal)
-    except ValueError as error:
-        raise ValueError(f"a JSON list is expected: {error}") from None
-    if type(rows) is not list or len(rows) > PRICES:
-        raise ValueError(f"a JSON list of at most {PRICES:,} prices is expected")
-    prices: list[Price] = []
-    for number, row in enumerate(rows, 1):
-        try:
-            price = _price(row)
-            if any(price.is_twin(other) for other in prices):
-                raise ValueError("another entry is for the same model, provider, tenant and time")
-        except ValueError as error:
-            raise ValueError(f"entry {number}: {error}") from None
-        prices.append(price)
-    return Prices(tuple(prices))
+    return Prices(entries(text, _price, _twin, "prices", PRICES, Decimal))
+
+
+def _twin(price: Price) -> tuple[object, str]:
+    """Return what no other price (or no other factor) may share: for which calls it is, and from which time on."""
+    shared = price.model, price.provider, price.tenant, price.since, price.rates is None
+    return shared, "another entry is for the same model, provider, tenant and time"
 
 
 def _price(row: Any) -> Price:

@@ -9,7 +9,6 @@ import base64
 import binascii
 import hashlib
 import hmac
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,15 +18,13 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from pipeline.policies.entries import entries, same_name
+from topics.notice import AUDIT_RECORDED, BUDGET_REACHED, COMMAND_UNANSWERED, THREAD_DELETED
 from topics.thread_key import ThreadKey
 
 TURN_COMPLETED: Final = "turn.completed"
 TURN_INTERRUPTED: Final = "turn.interrupted"
-THREAD_DELETED: Final = "thread.deleted"
-BUDGET_REACHED: Final = "budget.reached"
-COMMAND_UNANSWERED: Final = "command.unanswered"
 FEEDBACK_GIVEN: Final = "feedback.given"
-AUDIT_RECORDED: Final = "audit.recorded"
 DEFAULT: Final = (TURN_COMPLETED, TURN_INTERRUPTED, THREAD_DELETED, BUDGET_REACHED, COMMAND_UNANSWERED, FEEDBACK_GIVEN)
 EVENTS: Final = (*DEFAULT, AUDIT_RECORDED)  # the last only on request, since it reports what people do
 SECRET_PREFIX: Final = "whsec_"  # noqa: S105  # the prefix of secrets, no secret itself
@@ -157,22 +154,7 @@ def parse(text: str) -> tuple[Webhook, ...]:
 
     Raises ValueError, which names the wrong entry, and shows no secret.
     """
-    try:
-        rows = json.loads(text)
-    except ValueError as error:
-        raise ValueError(f"a JSON list is expected: {error}") from None
-    if type(rows) is not list:
-        raise ValueError("a JSON list is expected")
-    webhooks: dict[str, Webhook] = {}
-    for number, row in enumerate(rows, 1):
-        try:
-            webhook = _webhook(row)
-        except ValueError as error:
-            raise ValueError(f"entry {number}: {error}") from None
-        if webhook.id in webhooks:
-            raise ValueError(f"entry {number}: the name {row['name']!r} is there twice")
-        webhooks[webhook.id] = webhook
-    return tuple(webhooks.values())
+    return entries(text, _webhook, lambda webhook: same_name(webhook.id.removeprefix(SETTING)))
 
 
 def _webhook(row: Any) -> Webhook:

@@ -26,11 +26,11 @@ from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
 from pipeline.stores.content.offload import Offload
 from pipeline.stores.content.store import ContentStore
+from pipeline.worker.assemble import checkpoint as checkpoint_module
 from pipeline.worker.assemble import state_reads as state_reads_module
-from pipeline.worker.assemble import work as assemble_work_module
+from pipeline.worker.assemble.checkpoint import AssembleWork
 from pipeline.worker.assemble.limits import assemble_settings
 from pipeline.worker.assemble.metrics import AssemblyMetrics
-from pipeline.worker.assemble.work import AssembleWork
 from topics.catalog import STATE
 from turnmill.wire.envelope import encode
 
@@ -174,7 +174,7 @@ async def assemble(load: Iterator[bytes], folder: Path) -> None:
         return {number: RestoredState() for number in partitions}
 
     producer = Producer(folder)
-    assemble_work_module.read_state = nothing  # type: ignore[assignment]
+    checkpoint_module.read_state = nothing  # type: ignore[assignment]
     state_reads_module.read_entries = producer.entries
     offload = Offload(ContentStore.of(settings), settings.content_threshold, metrics)
     work = AssembleWork(

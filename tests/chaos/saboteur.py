@@ -17,7 +17,7 @@ from pipeline.__main__ import main
 from pipeline.kafka.outbox import Outbox
 from pipeline.stores import turns
 from pipeline.stores.database.store import ThreadStore
-from pipeline.worker.assemble.work import AssembleWork
+from pipeline.worker.assemble.checkpoint import AssembleWork
 from pipeline.worker.sinks import store as sinks_store
 
 

@@ -53,7 +53,9 @@ def test_what_touches_nothing_is_what_the_contract_forbids_io() -> None:
 
 
 def test_files_that_the_page_names_with_a_class_hold_it() -> None:
-    modules = {name: folder("pipeline.worker.host").joinpath(f"{name.lower()}.py") for name in ("Stage", "Work")}
+    modules = {
+        name: folder("pipeline.worker.host") / file for name, file in (("Stage", "commits.py"), ("Work", "work.py"))
+    }
     texts = {name: file.read_text(encoding="utf-8") for name, file in modules.items()}
     named = re.findall(r"`(Stage|Work)\.(\w+)`", PAGE)
     assert named

@@ -31,12 +31,12 @@ from pipeline.kafka.outbox import Outgoing
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
 from pipeline.turns.thread_document import rank
-from pipeline.worker.assemble import work as assemble_work_module
+from pipeline.worker.assemble import checkpoint as checkpoint_module
+from pipeline.worker.assemble.checkpoint import AssembleWork
 from pipeline.worker.assemble.limits import assemble_settings, limits_of
 from pipeline.worker.assemble.metrics import AssemblyMetrics
-from pipeline.worker.assemble.work import AssembleWork
-from pipeline.worker.host import stage as stage_module
-from pipeline.worker.host.stage import HOLE_READS, Stage
+from pipeline.worker.host import commits as commits_module
+from pipeline.worker.host.commits import HOLE_READS, Stage
 from pipeline.worker.host.work import Batch
 from tests.support.run_moves import Row, RunMoves
 from tests.support.toy import START, TOYS, Envelope, envelope, said, text
@@ -224,9 +224,9 @@ class World(RuleBasedStateMachine):
         self.sent: list[tuple[int, Envelope]] = []
         self.patch = pytest.MonkeyPatch()
         self.moves = RunMoves(self.patch)
-        self.patch.setattr(assemble_work_module, "read_state", self.read_state)
+        self.patch.setattr(checkpoint_module, "read_state", self.read_state)
         clock = SimpleNamespace(monotonic=lambda: (self.now - START) / 1000)
-        self.patch.setattr(stage_module, "time", clock)
+        self.patch.setattr(commits_module, "time", clock)
         self.join(1)
 
     def teardown(self) -> None:

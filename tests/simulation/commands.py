@@ -20,7 +20,7 @@ from pipeline.assembly.offline import assemble
 from pipeline.dialects import DIALECTS
 from pipeline.gateway.control.commands import Commands, new_command
 from pipeline.gateway.live.event_record import EventRecord
-from pipeline.policies.budget_answers import BudgetAnswers
+from pipeline.policies.budgets import BudgetAnswers
 from pipeline.settings import Settings
 from tests.simulation.loop import Process, SimulatedLoop, clock
 from tests.support.command_checker import problems

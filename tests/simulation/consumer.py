@@ -11,7 +11,7 @@ from typing import Final
 from aiokafka.errors import KafkaError
 
 from pipeline.worker.host.batch_consumer import COMMIT_TIMEOUT, QUIESCE_TIMEOUT
-from pipeline.worker.host.stage import HOLE_READS, Stage
+from pipeline.worker.host.commits import HOLE_READS, Stage
 from pipeline.worker.host.work import Batch
 from tests.simulation.broker import Broker, over
 from tests.simulation.group import Group, Member

@@ -31,10 +31,10 @@ from pipeline.turns import run_tree, thread_document
 from pipeline.turns.event_coverage import Verdict, Version
 from pipeline.turns.redaction import Redaction
 from pipeline.worker.assemble import outgoing_results
+from pipeline.worker.assemble.checkpoint import AssembleWork
 from pipeline.worker.assemble.outgoing_results import OutgoingResults
-from pipeline.worker.assemble.work import AssembleWork
 from pipeline.worker.host import group_work
-from pipeline.worker.host.stage import Stage
+from pipeline.worker.host.commits import Stage
 from pipeline.worker.sinks.store import TurnWriter
 from topics import turn_record
 from topics.state import RunKey, Segment
@@ -77,7 +77,7 @@ def floor_is_next(patch: Patch) -> None:
 
 
 def holes_passed_over(patch: Patch) -> None:
-    patch.setattr("pipeline.worker.host.stage.HOLE_READS", 0)
+    patch.setattr("pipeline.worker.host.commits.HOLE_READS", 0)
 
 
 def other_generations(patch: Patch) -> None:

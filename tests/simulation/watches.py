@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from pipeline.assembly.partition import Partition
-from pipeline.worker.assemble.work import AssembleWork, AssignedPartition
+from pipeline.worker.assemble.checkpoint import AssembleWork, AssignedPartition
 from pipeline.worker.host.group_work import Group, GroupWork
 from pipeline.worker.host.work import Records
 

@@ -12,11 +12,11 @@ from pipeline.settings import Settings
 from pipeline.stores.content.offload import Offload
 from pipeline.stores.content.store import ContentStore
 from pipeline.turns.redaction import Redaction, TextRule
+from pipeline.worker.assemble.checkpoint import AssembleWork
 from pipeline.worker.assemble.limits import assemble_settings
 from pipeline.worker.assemble.metrics import AssemblyMetrics
-from pipeline.worker.assemble.work import AssembleWork
+from pipeline.worker.host.commits import Stage
 from pipeline.worker.host.roles import ROLES
-from pipeline.worker.host.stage import Stage
 from pipeline.worker.host.work import Work
 from pipeline.worker.sinks.metrics import metrics_work
 from pipeline.worker.sinks.role import archive_work, store_work

@@ -17,7 +17,7 @@ from pipeline.stores.content import offload
 from pipeline.stores.content import store as content
 from pipeline.stores.database import opened
 from pipeline.worker.assemble import outgoing_results, state_reads
-from pipeline.worker.host import group_work, stage
+from pipeline.worker.host import commits, group_work
 from pipeline.worker.sinks import metrics as metrics_role
 from pipeline.worker.sinks import role as sinks_role
 from tests.simulation import loop as loop_module
@@ -93,7 +93,7 @@ class World:
         time = loop_module.clock(self.loop)
         patch.setattr(asyncio, "sleep", naps.sleep)
         patch.setattr(metrics_role, "TelemetryMeter", lambda metrics: TelemetryMeter(metrics, 100))
-        for module in (stage, clock, opened, spool):
+        for module in (commits, clock, opened, spool):
             patch.setattr(module, "time", time)
         patch.setattr(spool, "uuid4", lambda: UUID(int=self.rng.getrandbits(128)))
         patch.setattr(spool, "fsync_all", spool_closed)

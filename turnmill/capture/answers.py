@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from turnmill.capture.normal import ASSISTANT, NormalMessage, assistant_blocks, merged, model_parts, response_item
+from turnmill.capture.normal import (
+    ASSISTANT,
+    NormalMessage,
+    assistant_blocks,
+    merged,
+    model_parts,
+    objects,
+    response_item,
+)
 
 Fields = dict[str, Any]
 MAX_CHARACTERS: Final = 4_194_304  # most characters of an answer that are kept
@@ -64,9 +72,8 @@ class Answer:
             self._end(failed=True)
         if event.get("event") is None and event.get("data") == "[DONE]":
             self._end()
-        choices = event.get("choices")
-        for choice in choices if isinstance(choices, list) else ():
-            if not isinstance(choice, dict) or choice.get("index") not in (0, None):
+        for choice in objects(event.get("choices")):
+            if choice.get("index") not in (0, None):
                 continue
             message = choice.get("delta") or choice.get("message")
             if isinstance(message, dict):
@@ -76,10 +83,9 @@ class Answer:
 
     def _chat_message(self, message: Fields) -> None:
         content, calls = message.get("content"), message.get("tool_calls")
-        if isinstance(content, list):  # Mistral sends a list of pieces
-            for piece in content:
-                if isinstance(piece, dict) and piece.get("type") != "thinking":
-                    self._text(piece.get("text"))
+        for piece in objects(content):  # Mistral sends a list of pieces
+            if piece.get("type") != "thinking":
+                self._text(piece.get("text"))
         self._text(content)
         for number, call in enumerate(calls if isinstance(calls, list) else ()):
             if isinstance(call, dict):
@@ -99,11 +105,10 @@ class Answer:
             return
         if isinstance(response.get("id"), str):
             self.response_id = response["id"]
-        status, items = response.get("status"), response.get("output")
+        status = response.get("status")
         if status not in ("completed", "incomplete", "failed", "cancelled"):
             return
-        outputs = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
-        spoken = (message for item in outputs for message in response_item(item))
+        spoken = (message for item in objects(response.get("output")) for message in response_item(item))
         if answers := [message for message in merged(spoken) if message.role == ASSISTANT]:
             self._all(answers[-1])
         self._end(failed=status == "failed")

@@ -24,9 +24,9 @@ from turnmill.capture.conversations import Asked, CallPlace, Conversations, head
 from turnmill.capture.exchange import Exchange, Verdict
 from turnmill.capture.passing import Call, CapturedCall, Note, OwnFailures, QueueReader
 from turnmill.capture.reading import Reading, read
-from turnmill.capture.stop import Stop
 from turnmill.clock import now_ms
 from turnmill.control.record import Command
+from turnmill.control.stopping import Stop
 from turnmill.errors import InvalidRecord, TurnmillError
 from turnmill.limits import CAPTURE_QUEUE_BYTES
 from turnmill.publish.publisher import Publisher

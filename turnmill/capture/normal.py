@@ -60,10 +60,10 @@ def chain(messages: Iterable[NormalMessage]) -> Iterator[bytes]:
 
 
 def _chat(body: Fields) -> Iterator[NormalMessage]:
-    for message in _objects(body.get("messages")):
+    for message in objects(body.get("messages")):
         role = message.get("role")
         if role == "assistant":
-            calls = [call.get("id") for call in _objects(message.get("tool_calls"))]
+            calls = [call.get("id") for call in objects(message.get("tool_calls"))]
             yield NormalMessage(ASSISTANT, _text(message.get("content")), _ids(calls))
         elif role in ("tool", "function"):
             yield NormalMessage(TOOL, _content(message.get("content")), _ids([message.get("tool_call_id")]))
@@ -75,7 +75,7 @@ def _responses(body: Fields) -> Iterator[NormalMessage]:
     given = body.get("input")
     if isinstance(given, str):
         yield NormalMessage(USER, given)
-    for item in _objects(given):
+    for item in objects(given):
         yield from response_item(item)
 
 
@@ -94,12 +94,12 @@ def response_item(item: Fields) -> Iterator[NormalMessage]:
 
 
 def _anthropic(body: Fields) -> Iterator[NormalMessage]:
-    for message in _objects(body.get("messages")):
+    for message in objects(body.get("messages")):
         content = message.get("content")
         if message.get("role") == "assistant":
             yield assistant_blocks(content)
             continue
-        for block in _objects(content):
+        for block in objects(content):
             if block.get("type") == "tool_result":
                 yield NormalMessage(TOOL, _content(block.get("content")), _ids([block.get("tool_use_id")]))
             else:
@@ -110,17 +110,17 @@ def _anthropic(body: Fields) -> Iterator[NormalMessage]:
 
 def assistant_blocks(content: Any) -> NormalMessage:
     """Return the message in an assistant's content of Anthropic's API."""
-    calls = [block.get("id") for block in _objects(content) if block.get("type") == "tool_use"]
+    calls = [block.get("id") for block in objects(content) if block.get("type") == "tool_use"]
     return NormalMessage(ASSISTANT, _text(content), _ids(calls))
 
 
 def _gemini(body: Fields) -> Iterator[NormalMessage]:
     contents = body.get("contents")
-    for content in _objects([contents] if isinstance(contents, dict) else contents):
+    for content in objects([contents] if isinstance(contents, dict) else contents):
         if content.get("role") == "model":
             yield model_parts(content.get("parts"))
             continue
-        for part in _objects(content.get("parts")):
+        for part in objects(content.get("parts")):
             result = part.get("functionResponse", part.get("function_response"))
             if isinstance(result, dict):
                 yield NormalMessage(
@@ -132,7 +132,7 @@ def _gemini(body: Fields) -> Iterator[NormalMessage]:
 
 def model_parts(parts: Any) -> NormalMessage:
     """Return the message in the parts of a model's content of Google's API."""
-    spoken = [part for part in _objects(parts) if not part.get("thought")]
+    spoken = [part for part in objects(parts) if not part.get("thought")]
     calls = [part.get("functionCall", part.get("function_call")) for part in spoken]
     ids = [call.get("id") or call.get("name") for call in calls if isinstance(call, dict)]
     return NormalMessage(ASSISTANT, _text(spoken), _ids(ids))
@@ -146,7 +146,8 @@ READERS: Final[dict[str, Callable[[Fields], Iterator[NormalMessage]]]] = {
 }
 
 
-def _objects(value: Any) -> Iterator[Fields]:
+def objects(value: Any) -> Iterator[Fields]:
+    """Return the objects in a list; none for any other value."""
     return (item for item in value if isinstance(item, dict)) if isinstance(value, list) else iter(())
 
 
@@ -158,7 +159,7 @@ def _text(content: Any) -> str:
     """Return the joined texts of a content without thoughts."""
     if isinstance(content, str):
         return content
-    pieces = (block.get("text") for block in _objects(content) if block.get("type") != "thinking")
+    pieces = (block.get("text") for block in objects(content) if block.get("type") != "thinking")
     return "".join(piece for piece in pieces if isinstance(piece, str))
 
 

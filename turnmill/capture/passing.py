@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from threading import RLock
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from turnmill.capture.stop import Stop
 from turnmill.clock import now_ms
-from turnmill.control.stopping import RunStopped
+from turnmill.control.stopping import RunStopped, Stop
+from turnmill.ending import in_time
 from turnmill.shares import Shares
 
 Subject = TypeVar("Subject")  # what notes are about: a call, a run
@@ -231,12 +231,7 @@ class QueueReader(Generic[Subject]):
     async def read_last(self, within: float) -> bool:
         """Wait like `read`, for at most `within` seconds. Return False if something is left."""
         self._ending = True
-        try:
-            async with asyncio.timeout(within):
-                await self.read()
-        except TimeoutError:
-            return False
-        return True
+        return await in_time(self.read(), within)
 
     async def stop(self) -> None:
         """Stop reading."""

@@ -143,7 +143,6 @@ PROVIDERS: Final[dict[str, Provider]] = {
         keys=("OPENROUTER_API_KEY",),
     ),
 }
-OWNERS: Final = tuple(dict.fromkeys(api.owner for api in APIS.values()))
 BASES: Final = {name: provider.base for name, provider in PROVIDERS.items() if provider.base is not None}
 HOSTS: Final = tuple(
     (re.compile(re.escape(host).replace(r"\*", r"[^.]+")), name)

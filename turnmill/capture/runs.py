@@ -17,7 +17,7 @@ from uuid import uuid4
 import orjson
 
 from turnmill.capture.passing import Note, OwnFailures, Passing, QueueReader
-from turnmill.capture.stop import Stop
+from turnmill.control.stopping import Stop
 from turnmill.errors import InvalidRecord
 from turnmill.limits import CAPTURE_QUEUE_BYTES
 from turnmill.publish.publisher import Publisher

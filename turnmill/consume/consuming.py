@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeVar
 
+from turnmill.environment import load_settings
 from turnmill.errors import CallerError, InvalidRecord
 
 if TYPE_CHECKING:  # modules that load aiokafka or pydantic are imported when something is consumed
@@ -44,10 +45,7 @@ class Consumed(Generic[Item]):
         settings: ClientSettings | None = None,
     ) -> None:
         """Check the options. Raises CallerError for a worker's group, a time without zone, settings that can't work."""
-        if settings is None:
-            from turnmill.environment import load_settings  # noqa: PLC0415  # as above
-
-            settings = load_settings()
+        settings = load_settings() if settings is None else settings
         prefix = settings.topic_prefix
         if group is not None and (not group or group.startswith(f"{prefix}-")):
             raise CallerError(f"groups named {prefix}-… are the worker's own: name yours otherwise, not {group!r}")

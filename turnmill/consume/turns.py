@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, Unpack, overload
 
@@ -66,6 +66,11 @@ class Turn:
         return self.events, self.status == "complete", self.revision
 
 
+OF_RECORD: Final = tuple(entry.name for entry in fields(Turn) if entry.name not in ("partition", "offset", "heard_at"))
+# The values of fields that a record may lack, and that have no default.
+MISSING: Final = {"tenant": None, "dialect": "", "revision": 0, "events": 0, "hash": None, "turn": None}
+
+
 def record_of(value: bytes | None) -> dict[str, Any]:
     """Return the TurnRecord in a value of the turns topic, as plain JSON values. Raises InvalidRecord."""
     record = loads(value, OWN_LEVELS) if value is not None else None
@@ -80,29 +85,8 @@ def record_of(value: bytes | None) -> dict[str, Any]:
 
 def turn_of(record: dict[str, Any], partition: int, offset: int, time_ms: int) -> Turn:
     """Return the turn of a record that `record_of` returned."""
-    return Turn(
-        tenant=record.get("tenant"),
-        thread_id=record["thread_id"],
-        run_id=record["run_id"],
-        turn_id=record["turn_id"],
-        agent_id=record["agent_id"],
-        dialect=record.get("dialect") or "",
-        status=record["status"],
-        revision=record.get("revision", 0),
-        events=record.get("events", 0),
-        hash=record.get("hash"),
-        turn=record.get("turn"),
-        thread=record.get("thread") or {},
-        agents=record.get("agents") or [],
-        links=record.get("links") or [],
-        timings=record.get("timings") or [],
-        parent=record.get("parent"),
-        lineage=record.get("lineage"),
-        ordinal=record.get("ordinal", 0),
-        partition=partition,
-        offset=offset,
-        heard_at=datetime.fromtimestamp(time_ms / 1000, UTC),
-    )
+    given = MISSING | {name: record[name] for name in OF_RECORD if record.get(name) is not None}
+    return Turn(**given, partition=partition, offset=offset, heard_at=datetime.fromtimestamp(time_ms / 1000, UTC))
 
 
 class Options(TypedDict, total=False):

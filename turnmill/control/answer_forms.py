@@ -182,10 +182,6 @@ def _pydantic(answers: Sequence[Answer]) -> dict[str, dict[str, Any]]:
     return {"approvals": approvals, "calls": calls}
 
 
-def _vercel(answers: Sequence[Answer]) -> dict[str, Any]:
-    return {"role": "tool", "content": [_vercel_part(answer) for answer in answers]}
-
-
 def _vercel_part(answer: Answer) -> dict[str, Any]:
     if _is_approval(answer):
         part = {"type": "tool-approval-response", "approvalId": _own_id(answer), "approved": _approved(answer)}
@@ -209,5 +205,5 @@ FORMS: Final[Mapping[str, Callable[[Sequence[Answer]], Any]]] = {
     "pi-agent": _pi,
     "pi-proxy": _pi,
     "pydantic-ai": _pydantic,
-    "vercel-ai": _vercel,
+    "vercel-ai": lambda answers: {"role": "tool", "content": [_vercel_part(answer) for answer in answers]},
 }

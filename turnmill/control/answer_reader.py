@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from turnmill.clock import now_ms
 from turnmill.control.claims import Answer, answer_of, open_answers
 from turnmill.control.record import TOPIC, command_of, record_of
+from turnmill.environment import load_settings
 from turnmill.errors import BrokerError, InvalidRecord
 from turnmill.gateway_call import call
 from turnmill.identity import thread_uuid
@@ -38,8 +39,6 @@ def answers(thread_id: str, *, tenant: str | None = None, settings: ClientSettin
 
 
 async def _answers(name: str, tenant: str | None, settings: ClientSettings | None) -> list[Answer]:
-    from turnmill.environment import load_settings  # noqa: PLC0415  # it loads pydantic
-
     settings = settings or load_settings()
     if settings.publish_url is not None:
         body = await call(settings, "GET", "/v1/threads/{}/answers", name)
@@ -51,7 +50,7 @@ async def _answers(name: str, tenant: str | None, settings: ClientSettings | Non
 
 async def _records(settings: ClientSettings) -> AsyncGenerator[dict[str, Any]]:
     """Yield the records of the control topic up to its current end, each partition in order."""
-    from aiokafka import AIOKafkaConsumer, TopicPartition  # noqa: PLC0415  # as above
+    from aiokafka import AIOKafkaConsumer, TopicPartition  # noqa: PLC0415  # no gateway needs it
     from aiokafka.errors import KafkaError  # noqa: PLC0415
 
     from turnmill.kafka.client import client_options  # noqa: PLC0415

@@ -7,6 +7,7 @@ import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
 from functools import partial
 from inspect import isawaitable
+from threading import Lock
 from typing import TypeVar
 
 from turnmill.control.record import AFTER_TURN, Command
@@ -26,20 +27,69 @@ class RunStopped(TurnmillError):
         self.by = command.by
 
 
-def counts(command: Command, before: Command | None) -> bool:
-    """Return True for a run's first command to stop, and for "stop now" following "stop after the turn"."""
-    return before is None or (before.mode == AFTER_TURN and command.mode != AFTER_TURN)
+class Stop:
+    """The command to stop that a call or run has received, and the action that follows it. Any thread may use it."""
 
-
-class Stopping:
-    """`run.stopped`: false until the run is told to stop; may be awaited."""
-
-    __slots__ = ("_event", "_then", "_waiting", "command")
+    __slots__ = ("_lock", "_then", "command")
 
     def __init__(self) -> None:
         self.command: Command | None = None
-        self._event: asyncio.Event | None = None
         self._then: Callable[[Command], object] | None = None
+        self._lock = Lock()
+
+    @property
+    def error(self) -> RunStopped | None:
+        """Return the exception that stops the program now; None if it may go on."""
+        command = self.command
+        return None if command is None or command.mode == AFTER_TURN else RunStopped(command)
+
+    def tell_now(self, command: Command) -> None:
+        """Tell it to stop, except after the turn, since the call of a model is part of a turn. Never raises."""
+        if command.mode != AFTER_TURN:
+            self.tell(command)
+
+    def tell(self, command: Command) -> bool:
+        """Tell it to stop. Never raises. Return True for a first command, and for "now" following "after the turn"."""
+        with self._lock:
+            if self.command is not None and (self.command.mode != AFTER_TURN or command.mode == AFTER_TURN):
+                return False
+            self.command, then = command, self._then
+        if then is not None:
+            _do(then, command)
+        return True
+
+    def then(self, do: Callable[[Command], object]) -> None:
+        """Register a callback for the command, called in the thread that calls `tell`; at once if it has come already.
+
+        It is kept while the call is open, so it must not refer to the answer, or an abandoned answer would stay alive.
+        """
+        with self._lock:
+            self._then, command = do, self.command
+        if command is not None:
+            _do(do, command)
+
+    def over(self) -> None:
+        """Drop the callback, since another call may use the connection soon."""
+        with self._lock:
+            self._then = None
+
+    def in_loop(self, do: Callable[[Command], object]) -> None:
+        """Register a callback like `then`, called in the running loop; without asyncio's loop, do nothing."""
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            return
+        self.then(lambda command: loop.call_soon_threadsafe(do, command))
+
+
+class Stopping(Stop):
+    """`run.stopped`: false until the run is told to stop; may be awaited. It is told in the run's loop."""
+
+    __slots__ = ("_event", "_waiting")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._event: asyncio.Event | None = None
         self._waiting: asyncio.Task[object] | None = None
 
     def __bool__(self) -> bool:
@@ -59,23 +109,14 @@ class Stopping:
         assert self.command is not None  # `tell` sets it before the event
         return self.command
 
-    def then(self, do: Callable[[Command], object]) -> None:
-        """Register a callback for the command to stop, called in the run's loop; at once if it has come already."""
-        self._then = do
-        if self.command is not None:
-            do(self.command)
-
-    def tell(self, command: Command) -> None:
-        """Tell the run to stop. Call it in the run's loop."""
-        if not counts(command, self.command):
-            return
-        self.command = command
-        if self._event is not None:
+    def tell(self, command: Command) -> bool:
+        """Tell the run to stop, as `Stop.tell`. Call it in the run's loop."""
+        is_news = super().tell(command)
+        if is_news and self._event is not None:
             self._event.set()
-        if self._then is not None:
-            self._then(command)
-        if self._waiting is not None and command.mode != AFTER_TURN:
+        if is_news and self._waiting is not None and command.mode != AFTER_TURN:
             self._waiting.cancel()
+        return is_news
 
     async def each(self, items: AsyncIterator[Item]) -> AsyncGenerator[Item]:
         """Yield items until the run is told to stop now, even while waiting for an item. Raises RunStopped then."""
@@ -107,6 +148,16 @@ class Stopping:
             raise RunStopped(self.command) from None
 
 
+def stopping(stop: Stop | None) -> Stopping:
+    """Return a `Stopping` for the running loop that receives the command of `stop`, if that is not None."""
+    receiver = Stopping()
+    if stop is not None:
+        stop.in_loop(receiver.tell)
+        if stop.command is not None:  # at once, not by the loop's next step
+            receiver.tell(stop.command)
+    return receiver
+
+
 async def closed(source: object) -> None:
     """Close a stopped stream if possible: else its connection stays open until the stream is garbage-collected."""
     close = getattr(source, "aclose", None) or getattr(source, "close", None)
@@ -123,3 +174,10 @@ def _task() -> asyncio.Task[object] | None:
         return asyncio.current_task()
     except RuntimeError:  # not asyncio's loop: the step can't be cancelled, and the stop takes effect after it
         return None
+
+
+def _do(what: Callable[[Command], object], command: Command) -> None:
+    try:
+        what(command)
+    except Exception:  # a closed loop, or changed internals of a library: the next step stops instead
+        log.debug("a run could not be stopped at once", exc_info=True)

@@ -168,15 +168,15 @@ class _Conversation:
 
     def end(self, end: str) -> None:
         """End the open run."""
-        run, self._run = self._run, None
-        if run is not None:
-            run.end(end)
+        if self._run is not None:
+            self._run.end(end)
+            self._run = None
 
     def stopped(self) -> None:
         """Publish that the open run follows the command to stop, and end it."""
-        run, self._run = self._run, None
-        if run is not None:
-            run.stopped()
+        if self._run is not None:
+            self._run.stopped()
+            self._run = None
 
     def _on_stop(self, command: Command) -> None:
         """Interrupt the SDK's program, which reports its own end; after the turn there is nothing to interrupt."""

@@ -236,7 +236,5 @@ def _asked(context: Any) -> Mapping[str, Any]:
     newest = context.session.events[-1] if context.session.events else None
     if newest is None or newest.author != USER or newest.invocation_id != context.invocation_id:
         return {}
-    if newest.content is None:
-        return {}
-    content = newest.content.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return {"request": {"newMessage": content}}
+    content = newest.content and newest.content.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return {} if content is None else {"request": {"newMessage": content}}

@@ -26,7 +26,7 @@ from aiokafka.errors import (
     TopicAuthorizationFailedError,
 )
 
-from turnmill.ending import stopped
+from turnmill.ending import in_time, stopped
 from turnmill.errors import BrokerError
 from turnmill.kafka.client import client_options
 from turnmill.kafka.client_log import RARELY, client_log
@@ -136,9 +136,7 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         """Return the records that come within POLL_MS. Raises BrokerError."""
         assert self._consumer is not None  # `open` came first
         if not self._flowing.is_set():
-            with suppress(TimeoutError):
-                async with asyncio.timeout(POLL_MS / 1000):
-                    await self._flowing.wait()
+            await in_time(self._flowing.wait(), POLL_MS / 1000)
         try:
             if self._refused is not None:
                 raise self._refused
@@ -207,9 +205,7 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         consumer = self._consumer
         if consumer is None:
             return
-        with suppress(TimeoutError):
-            async with asyncio.timeout(COMMIT_TIMEOUT):
-                await self.commit()
+        await in_time(self.commit(), COMMIT_TIMEOUT)
         self._consumer = None
         self._idle.set()
         if self._placing is not None:
@@ -223,12 +219,8 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         self._flowing.clear()
         if self._placing is not None:
             self._placing.cancel()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(HANDOVER_TIMEOUT):
-                await self._idle.wait()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(COMMIT_TIMEOUT):
-                await self.commit()
+        await in_time(self._idle.wait(), HANDOVER_TIMEOUT)
+        await in_time(self.commit(), COMMIT_TIMEOUT)
         self.generation += 1
         self._done, self._committed = {}, {}
 

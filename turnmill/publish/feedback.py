@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from turnmill.clock import now_ms
+from turnmill.environment import load_settings
 from turnmill.errors import BrokerError, CallerError, InvalidRecord, Reason
 from turnmill.identity import thread_uuid
 from turnmill.loop_thread import run_apart
@@ -80,8 +81,7 @@ def feedback(
 
 
 async def _send(name: str, record: dict[str, Any], settings: ClientSettings | None) -> None:
-    from turnmill.environment import load_settings  # noqa: PLC0415  # it loads pydantic
-    from turnmill.publish.publisher import Publisher  # noqa: PLC0415
+    from turnmill.publish.publisher import Publisher  # noqa: PLC0415  # only for those who publish to Kafka
 
     settings = settings or load_settings()
     if settings.publish_url is not None:

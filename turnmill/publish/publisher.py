@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 from uuid import uuid4
 
+from turnmill import environment
 from turnmill.errors import BrokerError, CallerError
 from turnmill.identity import thread_uuid
 from turnmill.limits import NAMED_CHARACTERS, TENANT_CHARACTERS
@@ -72,11 +73,7 @@ class Publisher:
         Raises:
             CallerError: The environment is wrong.
         """
-        if settings is None:
-            from turnmill.environment import load_settings  # noqa: PLC0415  # as above
-
-            settings = load_settings()
-        self._settings = settings
+        self._settings = environment.load_settings() if settings is None else settings
         self._spooled = spool
         self._topic = topic
         self._keep_after = keep_after

@@ -14,7 +14,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from turnmill.control.claims import Answer
-from turnmill.control.record import AFTER_TURN
 from turnmill.control.steering import Steer
 from turnmill.control.stopping import RunStopped
 from turnmill.errors import CallerError
@@ -139,8 +138,8 @@ class SyncRun:
         self._run.verdict = "aborted"
         try:
             for item in items:
-                if (command := self._run.stopped.command) is not None and command.mode != AFTER_TURN:
-                    raise RunStopped(command)
+                if (stopped := self._run.stopped.error) is not None:
+                    raise stopped
                 self._publisher.wait_for(publish(item))
                 yield item
         except RunStopped:

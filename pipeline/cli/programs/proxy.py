@@ -27,8 +27,7 @@ from turnmill.capture import refusal
 from turnmill.capture.passing import CapturedCall
 from turnmill.capture.providers import PROVIDERS, Known, Providers, dialect_of
 from turnmill.capture.secrets import hidden
-from turnmill.capture.stop import stopping
-from turnmill.control.stopping import RunStopped, Stopping
+from turnmill.control.stopping import RunStopped, Stopping, stopping
 from turnmill.limits import PROXIED_BYTES
 
 ANTHROPIC: Final = PROVIDERS["anthropic"].hosts[0]

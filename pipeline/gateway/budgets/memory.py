@@ -9,8 +9,7 @@ from typing import Annotated, Final
 
 from pipeline.gateway.state import Gateway, Service, provided
 from pipeline.observability.logs import RepeatedWarning
-from pipeline.policies.budget_answers import BudgetAnswers, thread_of
-from pipeline.policies.budgets import NANO, Budget, State, Verdict
+from pipeline.policies.budgets import NANO, Budget, BudgetAnswers, State, Verdict, thread_of
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.threads.reading import Waiting, WaitingWanted
 from pipeline.stores.usage.budgets import states

@@ -19,7 +19,7 @@ from pipeline.gateway.budgets.memory import Budgets
 from pipeline.gateway.control.memory import Known, Memory, notice_of, state_record
 from pipeline.gateway.live.follower import Follower, Offsets, Past
 from pipeline.gateway.state import Gateway, Service, provided
-from pipeline.policies.budget_answers import BudgetAnswers
+from pipeline.policies.budgets import BudgetAnswers
 from pipeline.policies.command_states import (
     ACKNOWLEDGE_TIMEOUT_MS,
     FINAL,

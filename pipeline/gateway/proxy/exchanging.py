@@ -21,8 +21,7 @@ from pipeline.gateway.proxy.publishing import Followed
 from pipeline.gateway.proxy.upstreams import Upstream
 from pipeline.observability import metrics as m
 from turnmill.capture import refusal
-from turnmill.capture.stop import stopping
-from turnmill.control.stopping import RunStopped
+from turnmill.control.stopping import RunStopped, stopping
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
 from pipeline.stores.content.offload import Offload
 from pipeline.stores.content.store import ContentStore
+from pipeline.worker.assemble.checkpoint import AssembleWork
 from pipeline.worker.assemble.limits import assemble_settings, redaction_of
 from pipeline.worker.assemble.metrics import AssemblyMetrics
-from pipeline.worker.assemble.work import AssembleWork
 from topics import catalog
 from topics.turn_record import TurnRecord
 

@@ -25,8 +25,8 @@ from faust.types import TP
 from faust.types.tuples import ConsumerMessage
 
 from pipeline.kafka.outbox import Outgoing
+from pipeline.worker.host.commits import Stage
 from pipeline.worker.host.consumer_thread import BatchThread
-from pipeline.worker.host.stage import Stage
 from pipeline.worker.host.work import Batch
 from turnmill.kafka.client import client_options
 from turnmill.settings import BrokerSettings

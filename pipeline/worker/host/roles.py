@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, cast
 
-from topics.catalog import CONTROL, DEAD_LETTERS, EVENTS, FEEDBACK, NOTICES, STATE, TELEMETRY, TURNS, Topic
-from topics.operation import Operation
+from topics.catalog import CONTROL, DEAD_LETTERS, EVENTS, FEEDBACK, NOTICES, STATE, TELEMETRY, TURNS, Operation, Topic
 from turnmill.errors import CallerError
 
 if TYPE_CHECKING:

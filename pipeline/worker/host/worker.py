@@ -26,9 +26,9 @@ from pipeline.settings import Settings
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.database.store import ThreadStore
 from pipeline.worker.host.batch_consumer import BatchTransport, batch_topic, credentials
+from pipeline.worker.host.commits import Stage
 from pipeline.worker.host.group_work import GROUP_RECORDS
 from pipeline.worker.host.roles import Role
-from pipeline.worker.host.stage import Stage
 from topics.catalog import TURNS
 from turnmill.errors import BrokerError
 

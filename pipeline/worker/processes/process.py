@@ -29,35 +29,14 @@ def run(worker: Worker, stop_within: float, *, child: bool = False) -> None:
         runner.run(_run(worker, stop_within, child=child))
 
 
-class Port:
-    """A single process's port for health and metrics, and its line on standard error. `Child` has the same methods."""
-
-    def __init__(self, worker: Worker) -> None:
-        self._worker = worker
-        self._health = HealthServer(worker.settings.host, worker.settings.port, worker)
-        self._port = 0
-
-    async def start(self) -> None:
-        """Start to answer questions. Raises CallerError if the port is taken."""
-        self._port = await self._health.start()
-
-    def started(self) -> None:
-        """Report that the work has started."""
-        names = ", ".join(role.name for role in self._worker.roles)
-        click.echo(f"turnmill: {names}; http://{self._worker.settings.host}:{self._port}", err=True)
-
-    async def stop(self) -> None:
-        """Close the port."""
-        await self._health.stop()
-
-
 async def _run(worker: Worker, stop_within: float, *, child: bool) -> None:
     stop_asked = asyncio.Event()
     stop = partial(_stop_soon, stop_asked, stop_within)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
-    front = Child(worker, worker.metrics.registry, orphaned=stop) if child else Port(worker)
+    health = HealthServer(worker.settings.host, worker.settings.port, worker)
+    front = Child(worker, worker.metrics.registry, orphaned=stop) if child else health
     giving_back = asyncio.ensure_future(process_memory.give_back())
     try:
         starting = asyncio.ensure_future(_serve(worker, front))
@@ -73,11 +52,15 @@ async def _run(worker: Worker, stop_within: float, *, child: bool) -> None:
         await front.stop()
 
 
-async def _serve(worker: Worker, front: Child | Port) -> None:
-    await front.start()
+async def _serve(worker: Worker, front: Child | HealthServer) -> None:
+    port = await front.start()
     await worker.start()
     process_memory.relax_collector()
-    front.started()
+    if isinstance(front, Child):
+        front.started()
+    else:
+        names = ", ".join(role.name for role in worker.roles)
+        click.echo(f"turnmill: {names}; http://{worker.settings.host}:{port}", err=True)
     await worker.wait()
 
 

@@ -138,7 +138,8 @@ class Replay:
     def feed(self, records: Records) -> list[TurnRecord]:
         """Feed records of ascending offsets, by the second, so that deadlines pass in between as they did then."""
         turns: list[TurnRecord] = []
-        for _, some in groupby(records, key=self._slice):
+        end = self.span.end
+        for _, some in groupby(records, key=lambda record: (record.timestamp // TICK_MS, record.offset >= end)):
             wanted = [record for record in some if self._wanted(record)]
             self.seen.records += len(wanted)
             self.core.feed(wanted)
@@ -161,9 +162,6 @@ class Replay:
                 self.seen.open_runs += 1
                 _name(self.seen.open, key)
         return turns
-
-    def _slice(self, record: Any) -> tuple[int, bool]:
-        return record.timestamp // TICK_MS, record.offset >= self.span.end
 
     def _wanted(self, record: Any) -> bool:
         stretch, behind = self.stretch, record.offset >= self.span.end

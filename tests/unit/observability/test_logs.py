@@ -32,7 +32,7 @@ def test_a_client_library_repeats_itself_rarely(
     now = 100.0
     monkeypatch.setattr(client_log.time, "monotonic", lambda: now)
     logs.set_up("INFO", "text")
-    library, ours = logging.getLogger("aiokafka"), logging.getLogger("pipeline.worker.host.stage")
+    library, ours = logging.getLogger("aiokafka"), logging.getLogger("pipeline.worker.host.commits")
     for n in range(50):
         library.error("Unable connect to node with id %s", 1)
         library.error("Failed fetch messages from %s: NodeNotReadyError", 1)

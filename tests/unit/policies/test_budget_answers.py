@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.policies.budget_answers import BudgetAnswers, thread_of
-from pipeline.policies.budgets import Budget, Per
+from pipeline.policies.budgets import Budget, BudgetAnswers, Per, thread_of
 from turnmill.control.record import ANSWER, NOW, Command
 
 HOUR, DAY = 3_600_000, 86_400_000

@@ -34,7 +34,9 @@ WAITS: Final = {"to_thread", "run_in_executor", "deque", "OrderedDict"}  # what 
 # Modules of gateway and worker that have one, or compare a length with a bound, and no pool of the registry.
 NO_POOL: Final = {
     **{f"{PACKAGE}.{module}".replace(".", "/") + ".py": why for part in PARTS for module, why in part.unshared.items()},
-    "pipeline/worker/assemble/work.py": "one partition at a time: the runs of its tenants are shared out in assembly",
+    "pipeline/worker/assemble/checkpoint.py": (
+        "one partition at a time: the runs of its tenants are shared out in assembly"
+    ),
     "pipeline/worker/processes/parent.py": "questions of the parent",
     "pipeline/worker/processes/health.py": "an operator's figures",
     "pipeline/worker/sinks/store.py": "the dead letters of one batch",

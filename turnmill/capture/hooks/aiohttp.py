@@ -15,8 +15,7 @@ from turnmill.capture.hooks.common import body_bytes, gone, lowered, patch, prep
 from turnmill.capture.passing import CapturedCall
 from turnmill.capture.runtime import runtime
 from turnmill.capture.secrets import hidden
-from turnmill.capture.stop import stopping
-from turnmill.control.stopping import RunStopped
+from turnmill.control.stopping import RunStopped, stopping
 
 CLOSED: Final = "Connection closed"  # the exception's text in a reader whose response was closed early
 

@@ -17,8 +17,7 @@ from turnmill.capture.hooks.common import lowered, patch, prepare_with, reported
 from turnmill.capture.passing import CapturedCall
 from turnmill.capture.runtime import runtime
 from turnmill.capture.secrets import hidden
-from turnmill.capture.stop import stopping
-from turnmill.control.stopping import RunStopped, Stopping
+from turnmill.control.stopping import RunStopped, Stopping, stopping
 
 # Whether an outer transport of ours captures the current request already.
 inside: ContextVar[bool] = ContextVar("turnmill_capture_inside", default=False)

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from pipeline.gateway.budgets.memory import Budgets
-from pipeline.policies.budget_answers import thread_of
-from pipeline.policies.budgets import Budget, State
+from pipeline.policies.budgets import Budget, State, thread_of
 from pipeline.stores.threads.reading import WaitingWanted
 from turnmill.clock import now_ms
 from turnmill.control.record import ANSWER, NOW, Command

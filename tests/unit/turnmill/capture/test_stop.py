@@ -15,10 +15,10 @@ from tests.support.waiting import until
 from turnmill import ClientSettings, Publisher, RunStopped
 from turnmill.capture import refusal
 from turnmill.capture.capture import Call, Capture, CapturedCall
-from turnmill.capture.stop import Stop, stopping
 from turnmill.clock import now_ms
 from turnmill.control.receiver import Control
 from turnmill.control.record import AFTER_TURN, EVENT, NOW, Command
+from turnmill.control.stopping import Stop, stopping
 from turnmill.publish.run import PublishedRun
 
 SSE = {"content-type": "text/event-stream"}

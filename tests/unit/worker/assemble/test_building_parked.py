@@ -16,12 +16,12 @@ from pipeline.assembly import finishing as finishing_module
 from pipeline.assembly import parked_runs
 from pipeline.assembly.parked_runs import park
 from pipeline.settings import Settings
+from pipeline.worker.assemble import checkpoint as checkpoint_module
 from pipeline.worker.assemble import outgoing_results
 from pipeline.worker.assemble import state_reads as state_reads_module
-from pipeline.worker.assemble import work as assemble_work_module
-from pipeline.worker.assemble.work import AssembleWork
+from pipeline.worker.assemble.checkpoint import AssembleWork
 from tests.support.toy import Log, envelope, text
-from tests.unit.worker.assemble.test_work import Producer, delivering, feed, letters_of, producer, work
+from tests.unit.worker.assemble.test_checkpoint import Producer, delivering, feed, letters_of, producer, work
 from topics import turn_record
 
 __all__ = ["producer", "work"]  # fixtures
@@ -258,7 +258,7 @@ async def test_where_the_disk_was_full_one_run_is_read_alone(
 async def test_what_waits_for_runs_that_are_over_is_bounded(
     work: AssembleWork, producer: Producer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(assemble_work_module, "UNCONFIRMED_BYTES", 1000)
+    monkeypatch.setattr(checkpoint_module, "UNCONFIRMED_BYTES", 1000)
     log = await parked(work, "r")
     log.add(envelope(1, text("b"), end="aborted"))
     log.add(envelope(2, text("c")))

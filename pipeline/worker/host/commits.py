@@ -1,4 +1,4 @@
-"""A stage of the pipeline under Faust: takes batches of a topic, and returns offsets that are safe to commit.
+"""A stage under Faust: which batches its work gets, and which offsets are safe to commit, also around a rebalance.
 
 Faust hosts it: `BatchConsumer` calls the hooks, the stage's agent calls `process`. What the stage does with records
 is its `Work`: assembly, metrics, or a sink. Each of these rules was learnt from lost turns:

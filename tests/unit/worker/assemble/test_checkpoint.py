@@ -19,12 +19,12 @@ from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
 from pipeline.turns.redaction import Redaction, TextRule
+from pipeline.worker.assemble import checkpoint as checkpoint_module
 from pipeline.worker.assemble import outgoing_results
 from pipeline.worker.assemble import state_reads as state_reads_module
-from pipeline.worker.assemble import work as assemble_work_module
+from pipeline.worker.assemble.checkpoint import CHECK_RECORDS, AssembleWork
 from pipeline.worker.assemble.limits import assemble_settings, limits_of
 from pipeline.worker.assemble.metrics import AssemblyMetrics
-from pipeline.worker.assemble.work import CHECK_RECORDS, AssembleWork
 from tests.support.toy import START, THREAD, TOYS, Log, envelope, text
 from topics import dead_letter, state, turn_record
 from topics.catalog import CATALOG, DEAD_LETTERS, EVENTS, STATE
@@ -70,7 +70,7 @@ async def work(producer: Producer, monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     async def nothing(_: Settings, partitions: Mapping[int, int], __: object) -> dict[int, RestoredState]:
         return {partition: RestoredState() for partition in partitions}
 
-    monkeypatch.setattr(assemble_work_module, "read_state", nothing)
+    monkeypatch.setattr(checkpoint_module, "read_state", nothing)
     settings = SETTINGS.model_copy(update={"home": tmp_path})
     checkpoint = AssembleWork(assemble_settings(settings), TOYS, producer, AssemblyMetrics(Metrics(10), "events"))
     await checkpoint.assign({0: 0})
@@ -296,7 +296,7 @@ async def given(producer: Producer, monkeypatch: pytest.MonkeyPatch, **options: 
     async def nothing(_: Settings, partitions: Mapping[int, int], __: object) -> dict[int, RestoredState]:
         return {partition: RestoredState() for partition in partitions}
 
-    monkeypatch.setattr(assemble_work_module, "read_state", nothing)
+    monkeypatch.setattr(checkpoint_module, "read_state", nothing)
     made = AssembleWork(assemble_settings(SETTINGS), TOYS, producer, AssemblyMetrics(Metrics(10), "events"), **options)
     await made.assign({0: 0})
     return made

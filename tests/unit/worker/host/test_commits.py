@@ -13,8 +13,8 @@ from aiokafka.errors import KafkaError
 from pipeline.assembly.records import StoredRecord
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
-from pipeline.worker.host import stage as stage_module
-from pipeline.worker.host.stage import HOLE_READS, Stage
+from pipeline.worker.host import commits as commits_module
+from pipeline.worker.host.commits import HOLE_READS, Stage
 from pipeline.worker.host.work import Batch, Records
 
 GENERATION = 1
@@ -262,7 +262,7 @@ async def test_time_passes_only_while_the_broker_says_that_nothing_is_left(
         told.append(idle_ms)
 
     monkeypatch.setattr(stage.work, "tick", tick)
-    monkeypatch.setattr(stage_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(commits_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
     stage.assigned(source, GENERATION)
     await stage.process(0, batch(0, 1), GENERATION)
 
