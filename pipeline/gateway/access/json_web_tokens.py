@@ -13,7 +13,7 @@ import jwt
 from jwt import PyJWK, PyJWKSet
 from jwt.exceptions import PyJWTError
 
-from pipeline.gateway.problems import Problem, unavailable
+from pipeline.gateway.problems import Problem, later
 
 # Only asymmetric signatures: with HS256, the public key could be used as the secret.
 ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
@@ -90,26 +90,17 @@ class JwtVerifier:
             raise jwt.InvalidTokenError("`kid` is no string")
         key, age = self._find(kid), time.monotonic() - self._asked
         if key is None or age > FRESH_SECONDS:
-            if self._asking is not None or age > self._least_wait(known=key is not None):
-                await self._news(wait=key is None or age > STALE_SECONDS)
+            wait = FRESH_SECONDS if key is not None else REQUEST_INTERVAL if self._keys else RETRY_INTERVAL
+            if self._asking is None and age > wait:  # once for all callers
+                self._asking = asyncio.create_task(self._refresh(), name="jwks")
+            if self._asking is not None and (key is None or age > STALE_SECONDS):
+                await asyncio.shield(self._asking)
             key = self._find(kid)
         if not self._keys:
-            raise unavailable(f"the keys that sign tokens can't be had from {self._url}: {self._trouble}")
+            raise later("unavailable", f"the keys that sign tokens can't be had from {self._url}: {self._trouble}")
         if key is None:
             raise jwt.InvalidTokenError("it is signed by a key that the issuer does not have")
         return key
-
-    def _least_wait(self, *, known: bool) -> float:
-        if known:
-            return FRESH_SECONDS
-        return REQUEST_INTERVAL if self._keys else RETRY_INTERVAL
-
-    async def _news(self, *, wait: bool) -> None:
-        """Fetch the keys, once for all callers. `wait`: the caller has no known key, or one that is too old."""
-        if self._asking is None:
-            self._asking = asyncio.create_task(self._refresh(), name="jwks")
-        if wait:
-            await asyncio.shield(self._asking)
 
     def _find(self, kid: str | None) -> PyJWK | None:
         if kid is None and len(self._keys) == 1:

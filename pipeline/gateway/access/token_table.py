@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, Field, StringConstraints, ValidationError
 
 from pipeline.gateway.access.principal import Principal, Scope
 from pipeline.stores.accounts.tokens import Token
@@ -27,10 +27,8 @@ Name = Annotated[str, StringConstraints(min_length=1, max_length=100)]
 Tenant = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
 
-class TokenLine(BaseModel):
+class TokenLine(BaseModel, extra="forbid", frozen=True):
     """One token, as in the settings or the token file."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: Name
     sha256: Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]

@@ -20,7 +20,7 @@ from pipeline.assembly.run_list import ListedRun, RunList
 from pipeline.gateway.access.security import Reader, Standing, Still
 from pipeline.gateway.dashboard.figures import ANY, FIELDS, WINDOW_SECONDS, By, FiguresReading, Intake, Series, like
 from pipeline.gateway.live.erased import Erased, TheErased
-from pipeline.gateway.live.event_stream import EventStream, frame
+from pipeline.gateway.live.event_stream import STREAMED, EventStream, frame
 from pipeline.gateway.live.follower import Follower, Offsets, Past
 from pipeline.gateway.live.following import Live, TheLive
 from pipeline.gateway.live.run_watch import RunWatch
@@ -123,12 +123,7 @@ class FiguresTail(Service):
                 self.intake.take(self._names[partition.topic], record.value, record.timestamp)
 
 
-@router.get(
-    "/live",
-    summary="Figures as they happen",
-    response_class=Response,
-    responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
-)
+@router.get("/live", summary="Figures as they happen", response_class=Response, responses=STREAMED)
 @facts("own", endless=True)
 async def live(
     tail: Annotated[FiguresTail, provided(FiguresTail)],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, Field, StringConstraints, ValidationError
 
 from pipeline.dialects import DIALECTS
 from pipeline.dialects.recognition import AUTO
@@ -22,10 +22,8 @@ Text = Annotated[str, StringConstraints(min_length=1, max_length=NAMED_CHARACTER
 End = Literal["complete", "aborted", "error", "disconnected", "open"]
 
 
-class Facts(BaseModel):
+class Facts(BaseModel, protected_namespaces=()):
     """Facts about a run that its stream doesn't hold, as query parameters."""
-
-    model_config = ConfigDict(protected_namespaces=())
 
     agent_id: Text | None = Field(None, description="By default the agent's name, or `agent`.")
     agent_name: Text | None = Field(None, description="Display name.")
@@ -38,10 +36,8 @@ class Facts(BaseModel):
     request: str | None = Field(None, description="JSON: the body that the agent's server was called with.")
 
 
-class FactHeaders(BaseModel):
+class FactHeaders(BaseModel, protected_namespaces=()):
     """Facts about a run as headers, for clients that can't set the query, which takes precedence."""
-
-    model_config = ConfigDict(protected_namespaces=())
 
     turnmill_agent_id: Text | None = Field(None, description="As `agent_id`.")
     turnmill_agent_name: Text | None = Field(None, description="As `agent_name`.")

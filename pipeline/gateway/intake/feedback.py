@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StringConstraints
+from pydantic import BaseModel, Field, StrictBool, StrictFloat, StrictInt, StringConstraints
 
 from pipeline.gateway.access.security import Judge, alternatives
 from pipeline.gateway.intake.uploads import TheUploads
@@ -28,10 +28,8 @@ Comment = Annotated[str, StringConstraints(min_length=1, max_length=COMMENT_CHAR
 Label = Annotated[str, StringConstraints(strict=True, max_length=FEEDBACK_CHARACTERS)]
 
 
-class FeedbackRequest(BaseModel):
+class FeedbackRequest(BaseModel, extra="forbid"):
     """Feedback on a thread, or on one of its turns."""
-
-    model_config = ConfigDict(extra="forbid")
 
     name: Annotated[Short, Field(description="What is judged: `helpful`, `correctness`, …")]
     value: Annotated[

@@ -19,7 +19,7 @@ from pipeline.gateway.access.security import Admission, admitted
 from pipeline.gateway.access.token_table import PREFIX
 from pipeline.gateway.budgets.memory import Budgets
 from pipeline.gateway.live.follower import Follower
-from pipeline.gateway.problems import Problem, unavailable
+from pipeline.gateway.problems import Problem, later
 from pipeline.gateway.proxy import bodies
 from pipeline.gateway.proxy.exchanging import Exchanges, Outgoing, left
 from pipeline.gateway.proxy.holding import Holding, Leaving
@@ -119,9 +119,10 @@ class Proxy(Service):
             size = bodies.length(headers)
             if size is not None:
                 passed.append(("Content-Length", size))
-            there = bodies.is_there(headers)
-            body = self._as_it_comes(receive, read) if there else None
-            if not there:
+            body = None
+            if size not in (None, "0") or b"transfer-encoding" in dict(headers):
+                body = self._as_it_comes(receive, read)
+            else:
                 read.set()
             going = Outgoing(upstream, scope["method"], url, passed, body, read)
             await self._exchanges.pass_on(going, NOT_FOLLOWED, receive, send)
@@ -142,7 +143,9 @@ class Proxy(Service):
             if counted:
                 passed = readable(passed)
                 if followed.ended:
-                    raise unavailable("a budget counts this call, and it can't be recorded now: it is not passed on")
+                    raise later(
+                        "unavailable", "a budget counts this call, and it can't be recorded now: it is not passed on"
+                    )
             await self._exchanges.pass_on(Outgoing(upstream, "POST", url, passed, asked, read), followed, receive, send)
 
     async def _admitted(self, scope: Scope) -> Principal:

@@ -10,7 +10,7 @@ import os
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Header
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, StringConstraints
+from pydantic import BaseModel, Field, SecretStr, StringConstraints
 
 from pipeline.gateway.access.security import Again, alternatives
 from pipeline.gateway.parameters import ThreadId, Whose
@@ -35,10 +35,8 @@ router = APIRouter(prefix="/v1/threads", tags=["threads"])
 Named = Annotated[str, StringConstraints(min_length=1, max_length=NAMED_CHARACTERS)]
 
 
-class RerunRequest(BaseModel):
+class RerunRequest(BaseModel, extra="forbid"):
     """Which answer to ask for again, and the changes to its request."""
-
-    model_config = ConfigDict(extra="forbid")
 
     turn: Annotated[Named | None, Field(description="Id of the turn or its run; by default the newest answer.")] = None
     model: Annotated[Named | None, Field(description="Another model of the same provider.")] = None
