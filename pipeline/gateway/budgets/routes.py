@@ -82,12 +82,8 @@ def _state(state: State) -> BudgetState:
     budget = state.budget
     unit, scale = ("tokens", 1) if budget.unit == "tokens" else ("usd", NANO)
     return BudgetState(
-        name=budget.name,
-        tenant=budget.tenant,
-        agent=budget.agent,
-        model=budget.model,
+        **{name: getattr(budget, name) for name in ("name", "tenant", "agent", "model", "per")},
         unit=unit,
-        per=budget.per,
         limit=budget.limit / scale,
         used=state.used / scale,
         ratio=round(state.ratio, 6),

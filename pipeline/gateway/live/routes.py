@@ -108,7 +108,8 @@ async def live(
     following = await streams.follow(thread, after, query.replay, goes_on)
     if query.dialect is not None:
         return await _resumed(gateway, streams, following, DIALECTS[query.dialect], after, query.starting_after)
-    if not (following.runs or query.wait or await _has(streams, following, after)):
+    # A caller that never read the place can't make us search for it.
+    if not (following.runs or query.wait or (after is not None and await streams.at(following, after))):
         await _check_known(gateway, thread_id, thread)
     behind = None
     if query.replay == "none" and after is None and following.stop > 0:
@@ -302,11 +303,6 @@ async def _thread(gateway: Gateway, streams: Live, conversation_id: str, tenant:
     if deleted:
         raise unknown_thread(conversation_id)
     return key
-
-
-async def _has(streams: Live, following: Following, event_id: EventId | None) -> bool:
-    """Return True if the caller's place is in the thread. One who never read it can't make us search for it."""
-    return event_id is not None and await streams.at(following, event_id) is not None
 
 
 async def _check_known(gateway: Gateway, conversation_id: str, thread: ThreadKey) -> None:

@@ -120,7 +120,7 @@ class Exchanges:
             followed.stopped()
             await refused(send, followed.dialect, str(stopped))
             return "stopped"
-        names = _names(answer.raw_headers)
+        names = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in answer.raw_headers}
         passing = Passing(answer.content, followed, send, self._idle)
         try:
             followed.answered(answer.status, names)
@@ -189,7 +189,3 @@ async def left(receive: Receive, read: asyncio.Event) -> None:
     with suppress(ClientDisconnect):
         while (await receive())["type"] != "http.disconnect":
             continue
-
-
-def _names(headers: tuple[tuple[bytes, bytes], ...]) -> dict[str, str]:
-    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in headers}

@@ -151,14 +151,7 @@ def _missing(webhook_id: str) -> Problem:
 
 
 def _shown(webhook: Webhook, waiting: int = 0) -> ListedWebhook:
-    return ListedWebhook(
-        id=webhook.id,
-        url=webhook.url,
-        events=list(webhook.events),
-        tenant=webhook.tenant,
-        created_at=webhook.created_at,
-        waiting=waiting,
-    )
+    return ListedWebhook.model_validate(webhook, from_attributes=True).model_copy(update={"waiting": waiting})
 
 
 def _fresh(webhook: Webhook, secret: str | None = None) -> NewWebhook:

@@ -17,10 +17,6 @@ from pipeline.policies.pools import Pool
 PACKAGE: Final = "pipeline.gateway"
 
 
-def _always(_: Gateway) -> bool:
-    return True
-
-
 @dataclass(frozen=True, slots=True)
 class Part:
     """A row. Modules are named as text, below `pipeline.gateway`, and loaded only where the part `exists`.
@@ -32,7 +28,7 @@ class Part:
     """
 
     name: str
-    exists: Callable[[Gateway], object] = _always
+    exists: Callable[[Gateway], object] = lambda _: True
     services: tuple[str, ...] = ()
     routers: tuple[str, ...] = ()
     listeners: tuple[str, ...] = ()
