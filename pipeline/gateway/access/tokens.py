@@ -11,8 +11,8 @@ from pydantic import BaseModel, Field
 from pipeline.gateway.access.principal import Principal, Scope
 from pipeline.gateway.access.security import Admin, TheAdmission
 from pipeline.gateway.access.token_table import Name, Tenant, hashed, is_within, made_token, networks, new_secret
-from pipeline.gateway.parameters import Tenant as OfTenant
 from pipeline.gateway.problems import Problem, documented
+from pipeline.gateway.routing import Tenant as OfTenant
 from pipeline.gateway.state import Gateway, TheGateway
 from pipeline.observability.audit import audit, of
 from pipeline.stores.accounts import tokens as stored_tokens

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from pipeline.gateway.access.security import Reader, ReaderOrSender, alternatives
 from pipeline.gateway.budgets.memory import Budgets, TheBudgets
-from pipeline.gateway.parameters import Tenant
+from pipeline.gateway.routing import Tenant
 from pipeline.policies.budgets import NANO, State
 from pipeline.turns.times import iso
 

@@ -12,8 +12,8 @@ from pipeline.gateway.access.security import Controller
 from pipeline.gateway.budgets.memory import Budgets
 from pipeline.gateway.control.commands import Commands, new_command
 from pipeline.gateway.live.run_watch import RunWatch
-from pipeline.gateway.parameters import ThreadId, Whose
 from pipeline.gateway.problems import Problem
+from pipeline.gateway.routing import ThreadId, Whose
 from pipeline.gateway.state import Gateway, TheGateway, unknown_thread
 from pipeline.observability.audit import about, audit
 from pipeline.stores.threads.reading import Waiting, WaitingWanted, run_events, waiting_threads

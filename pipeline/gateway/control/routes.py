@@ -22,9 +22,8 @@ from pipeline.gateway.control.caller import (
 )
 from pipeline.gateway.control.commands import Commands, TheCommands
 from pipeline.gateway.live.event_stream import STREAMED, EventStream, comment, frame
-from pipeline.gateway.parameters import ThreadId, Whose
 from pipeline.gateway.problems import Problem, documented, later
-from pipeline.gateway.route_facts import facts
+from pipeline.gateway.routing import ThreadId, Whose, facts
 from pipeline.gateway.state import TheGateway
 from turnmill.limits import ANSWER_BYTES, NAMED_CHARACTERS
 from turnmill.wire.envelope import encode

@@ -18,7 +18,7 @@ from pipeline.gateway.access.audit import read_out
 from pipeline.gateway.access.principal import Principal
 from pipeline.gateway.access.security import Admin, TheAdmission
 from pipeline.gateway.problems import Problem, documented
-from pipeline.gateway.route_facts import facts
+from pipeline.gateway.routing import facts
 from pipeline.gateway.state import Gateway, TheGateway
 from pipeline.kafka.offsets import bounds, record_count
 from pipeline.kafka.reading import read, reader

@@ -24,7 +24,7 @@ from pipeline.gateway.live.event_stream import STREAMED, EventStream, frame
 from pipeline.gateway.live.follower import Follower, Offsets, Past
 from pipeline.gateway.live.following import Live, TheLive
 from pipeline.gateway.live.run_watch import RunWatch
-from pipeline.gateway.route_facts import facts
+from pipeline.gateway.routing import facts
 from pipeline.gateway.state import Gateway, Service, provided
 from topics.catalog import DEAD_LETTERS, EVENTS, TELEMETRY, TURNS
 from turnmill.clock import now_ms

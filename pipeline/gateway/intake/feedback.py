@@ -9,8 +9,8 @@ from pydantic import BaseModel, Field, StrictBool, StrictFloat, StrictInt, Strin
 
 from pipeline.gateway.access.security import Judge, alternatives
 from pipeline.gateway.intake.uploads import TheUploads
-from pipeline.gateway.parameters import ThreadId, Whose
 from pipeline.gateway.problems import Problem, documented
+from pipeline.gateway.routing import ThreadId, Whose
 from pipeline.gateway.state import TheGateway
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.threads.reading import erased_among

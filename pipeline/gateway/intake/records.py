@@ -22,8 +22,7 @@ from pipeline.gateway.access.security import Sender
 from pipeline.gateway.intake.ingest import Refusal
 from pipeline.gateway.intake.uploads import TheUploads
 from pipeline.gateway.problems import Problem, documented
-from pipeline.gateway.slots import SMALL_BYTES, TheAside
-from pipeline.gateway.state import TheGateway
+from pipeline.gateway.state import SMALL_BYTES, TheAside, TheGateway
 from topics.catalog import EVENTS
 from turnmill.errors import InvalidRecord, Reason
 from turnmill.identity import thread_uuid

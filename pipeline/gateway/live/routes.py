@@ -18,9 +18,8 @@ from pipeline.gateway.live.event_record import EventRecord
 from pipeline.gateway.live.event_stream import HEADERS, EventStream, comment, frame
 from pipeline.gateway.live.following import Following, Live, TheLive
 from pipeline.gateway.live.recent_events import EventId, Frame, InOrder, LiveEvent, Reading
-from pipeline.gateway.parameters import ThreadId, Whose
 from pipeline.gateway.problems import Problem, documented
-from pipeline.gateway.route_facts import facts
+from pipeline.gateway.routing import ThreadId, Whose, facts
 from pipeline.gateway.state import Gateway, TheGateway, only_one, unknown_thread
 from pipeline.observability import metrics as m
 from pipeline.stores.database.errors import StoreError

@@ -7,8 +7,8 @@ from pydantic import BaseModel
 
 from pipeline.gateway.access.principal import Principal
 from pipeline.gateway.access.security import Admin
-from pipeline.gateway.parameters import Tenant, ThreadId
 from pipeline.gateway.problems import Problem, documented
+from pipeline.gateway.routing import Tenant, ThreadId
 from pipeline.gateway.state import TheGateway
 from pipeline.observability.audit import about, audit
 from pipeline.stores.keeping import holding as stored_holding

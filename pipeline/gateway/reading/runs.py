@@ -13,7 +13,7 @@ from pipeline.gateway.access.security import Reader
 from pipeline.gateway.budgets.memory import TheBudgets
 from pipeline.gateway.live.erased import TheErased
 from pipeline.gateway.live.run_watch import RunWatch
-from pipeline.gateway.parameters import JSON
+from pipeline.gateway.routing import JSON
 from pipeline.gateway.state import TheGateway, provided
 from pipeline.stores.threads.reading import Waiting, WaitingWanted, waiting_threads
 from pipeline.worker.assemble.limits import limits_of

@@ -8,12 +8,10 @@ from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Field
 
 from pipeline.gateway.access.security import Reader
-from pipeline.gateway.parameters import PRIVATE, Moment, Tenant
 from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.reading.threads import OFF
-from pipeline.gateway.route_facts import facts
-from pipeline.gateway.slots import TheSlots
-from pipeline.gateway.state import TheGateway
+from pipeline.gateway.routing import PRIVATE, Moment, Tenant, facts
+from pipeline.gateway.state import TheGateway, TheSlots
 from pipeline.stores.search.hits import MAX_HITS, ROLES, SearchPage, SearchQuery, find_turns
 from pipeline.turns.spoken_text import KINDS, Kind
 from turnmill.limits import SEARCH_CHARACTERS

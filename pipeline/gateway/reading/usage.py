@@ -9,9 +9,8 @@ from pydantic import BaseModel, Field
 
 from pipeline.gateway.access.audit import read_out
 from pipeline.gateway.access.security import Reader, TheAdmission
-from pipeline.gateway.parameters import JSON, PRIVATE, Tenant, ThreadId
 from pipeline.gateway.problems import documented
-from pipeline.gateway.route_facts import facts
+from pipeline.gateway.routing import JSON, PRIVATE, Tenant, ThreadId, facts
 from pipeline.gateway.state import TheGateway
 from pipeline.stores.threads.summaries import TurnUsage
 from pipeline.stores.usage.query import usage_report

@@ -11,8 +11,8 @@ from pydantic import BaseModel, Field
 
 from pipeline.gateway.access.principal import Principal
 from pipeline.gateway.access.security import Admin
-from pipeline.gateway.parameters import Tenant
 from pipeline.gateway.problems import Problem, documented
+from pipeline.gateway.routing import Tenant
 from pipeline.gateway.state import Gateway, TheGateway
 from pipeline.observability.audit import audit, of
 from pipeline.policies.webhooks import (

@@ -13,13 +13,12 @@ from fastapi import APIRouter, Header
 from pydantic import BaseModel, Field, SecretStr, StringConstraints
 
 from pipeline.gateway.access.security import Again, alternatives
-from pipeline.gateway.parameters import ThreadId, Whose
 from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.proxy.client import session
 from pipeline.gateway.rerun.calling import Pair, answer_of, assembled, call, publish
 from pipeline.gateway.rerun.choosing import Changes, chosen
-from pipeline.gateway.slots import TheSlots
-from pipeline.gateway.state import Service, TheGateway, provided, unknown_thread
+from pipeline.gateway.routing import ThreadId, Whose
+from pipeline.gateway.state import Service, TheGateway, TheSlots, provided, unknown_thread
 from pipeline.observability.audit import about, audit
 from pipeline.policies.pools import RERUNS
 from pipeline.policies.slots import Slots

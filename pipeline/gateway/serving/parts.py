@@ -56,7 +56,7 @@ PARTS: Final = (
         services=("access.security:Admission",),
         unshared={"access.limits": "an entry for each token; a token whose entry is forgotten may do more, not less"},
     ),
-    Part("threads aside", services=("slots:Aside",), pools=(pools.ASIDE,)),
+    Part("threads aside", services=("state:Aside",), pools=(pools.ASIDE,)),
     Part(
         "uploads",
         services=("intake.uploads:Uploads",),
@@ -65,15 +65,8 @@ PARTS: Final = (
     ),
     Part(
         "stored threads",
-        services=("slots:StoreSlots",),
-        routers=(
-            "reading.threads",
-            "reading.runs",
-            "reading.holds",
-            "reading.search",
-            "reading.requests",
-            "reading.webhooks",
-        ),
+        services=("state:StoreSlots",),
+        routers=("reading.threads", "reading.runs", "reading.holds", "reading.search", "reading.webhooks"),
         pools=(pools.SEARCHES, pools.READS),
         unshared={"reading.threads": "in a slot of READS"},
     ),
