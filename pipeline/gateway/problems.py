@@ -149,6 +149,9 @@ def documented(*kinds: str) -> dict[int | str, dict[str, Any]]:
     return responses
 
 
+OF_STORED: Final = documented("unknown-thread", "conflict")  # `responses` of routes that name a stored thread
+
+
 def only_problems(document: dict[str, Any]) -> dict[str, Any]:
     """Return an OpenAPI document without the media type that FastAPI adds to errors, and without impossible errors.
 

@@ -123,15 +123,11 @@ def _letter(record: Any) -> Letter | None:
         return None  # a record that another program wrote
     value = letter.value or b""
     return Letter(
+        **{name: getattr(letter, name) for name in ("reason", "detail", "topic", "time", "redriven")},
         partition=record.partition,
         offset=record.offset,
-        reason=letter.reason,
-        detail=letter.detail,
-        topic=letter.topic,
         from_partition=letter.partition,
         from_offset=letter.offset,
-        time=letter.time,
-        redriven=letter.redriven,
         key=None if letter.key is None else letter.key[:PREVIEW_BYTES].decode("utf-8", "replace"),
         size=len(value),
         preview=value[:PREVIEW_BYTES].decode("utf-8", "replace"),

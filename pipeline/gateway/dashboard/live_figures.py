@@ -16,7 +16,7 @@ import orjson
 from aiokafka import TopicPartition
 from fastapi import APIRouter, Query, Response
 
-from pipeline.assembly.run_list import ListedRun, RunList
+from pipeline.assembly.run_list import ListedRun
 from pipeline.gateway.access.security import Reader, Standing, Still
 from pipeline.gateway.dashboard.figures import ANY, FIELDS, WINDOW_SECONDS, By, FiguresReading, Intake, Series, like
 from pipeline.gateway.live.erased import Erased, TheErased
@@ -53,17 +53,13 @@ class FiguresTail(Service):
         self._prices = gateway.settings.price_list
         self._follower = follower
         self._run_watch = run_watch
+        self.run_list = follower.runs
         self._names = {follower.name_of(topic): topic.name for topic in self.topics}
         self._leaving: asyncio.Task[None] | None = None
         self._watchers = 0
         self._late = 0.0  # time.monotonic() when the last late record was read
         self.intake = Intake(self._prices)
         self.skipped = 0
-
-    @property
-    def run_list(self) -> RunList:
-        """The index of runs."""
-        return self._follower.runs
 
     @property
     def trouble(self) -> str | None:

@@ -16,7 +16,6 @@ from turnmill.publish.run_info import RunInfo
 from turnmill.wire.envelope import MAX_INTEGER, loads
 
 PREFIX: Final = "turnmill_"
-DIALECT_NAMES: Final = tuple(DIALECTS)
 
 Text = Annotated[str, StringConstraints(min_length=1, max_length=NAMED_CHARACTERS)]
 End = Literal["complete", "aborted", "error", "disconnected", "open"]
@@ -60,7 +59,7 @@ HEADERS: Final = tuple(name.replace("_", "-") for name in FactHeaders.model_fiel
 class UploadQuery(Facts):
     """The query of an upload."""
 
-    dialect: Literal[AUTO, *DIALECT_NAMES] = Field(  # type: ignore[valid-type]  # the names of a registry
+    dialect: Literal[AUTO, *DIALECTS] = Field(  # type: ignore[valid-type]  # the names of a registry
         description="The protocol of the stream. `auto`: recognised by the first events, which wait until then."
     )
     tenant: Annotated[str, StringConstraints(max_length=200)] | None = Field(

@@ -15,9 +15,8 @@ from starlette.types import Receive, Send
 from yarl import URL
 
 from pipeline.gateway.problems import Problem
-from pipeline.gateway.proxy.client import reason, session
+from pipeline.gateway.proxy.client import Followed, reason, session
 from pipeline.gateway.proxy.passed_headers import Headers, downward
-from pipeline.gateway.proxy.publishing import Followed
 from pipeline.gateway.proxy.upstreams import Upstream
 from pipeline.observability import metrics as m
 from turnmill.capture import refusal
@@ -107,9 +106,9 @@ class Exchanges:
         except asyncio.CancelledError:
             outcome = "cancelled"
         except Problem:
-            self._count_one(going, "failed")
+            self._metrics.add(m.PROXIED, upstream=going.upstream.name, outcome="failed")
             raise
-        self._count_one(going, outcome)
+        self._metrics.add(m.PROXIED, upstream=going.upstream.name, outcome=outcome)
 
     async def _exchange(self, going: Outgoing, followed: Followed, send: Send) -> str:
         """Send the request, pass the answer on, and return the outcome. Raises Problem if there is no answer at all."""
@@ -178,9 +177,6 @@ class Exchanges:
             kind, why = "upstream-failed", reason(error)
         followed.failed(why)
         raise Problem(kind, f"{going.upstream.name}: {why}")
-
-    def _count_one(self, going: Outgoing, outcome: str) -> None:
-        self._metrics.add(m.PROXIED, upstream=going.upstream.name, outcome=outcome)
 
 
 async def left(receive: Receive, read: asyncio.Event) -> None:

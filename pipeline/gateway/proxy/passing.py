@@ -22,10 +22,11 @@ from pipeline.gateway.budgets.memory import Budgets
 from pipeline.gateway.live.follower import Follower
 from pipeline.gateway.problems import Problem, later
 from pipeline.gateway.proxy import bodies
+from pipeline.gateway.proxy.client import NOT_FOLLOWED
 from pipeline.gateway.proxy.exchanging import Exchanges, Outgoing, left
 from pipeline.gateway.proxy.passed_headers import of_call, readable, upward
 from pipeline.gateway.proxy.path_token import AFTER, HEADER
-from pipeline.gateway.proxy.publishing import NOT_FOLLOWED, Publishing, Sharing
+from pipeline.gateway.proxy.publishing import Publishing, Sharing
 from pipeline.gateway.proxy.upstreams import Upstream, upstreams
 from pipeline.gateway.state import SMALL_BYTES, Aside, Gateway, Service
 from pipeline.observability import metrics as m

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 from pipeline.dialects import FORMATS
 from pipeline.gateway.access.audit import read_out
 from pipeline.gateway.access.security import Admin, Reader, TheAdmission
-from pipeline.gateway.problems import Problem, documented
+from pipeline.gateway.problems import OF_STORED, Problem, documented
 from pipeline.gateway.routing import JSON, PRIVATE, Moment, Tenant, ThreadId, facts
 from pipeline.gateway.state import Gateway, TheGateway, TheSlots, unknown_thread
 from pipeline.stores.database.errors import StoreError
@@ -37,7 +37,6 @@ MAX_DEPTH: Final = 20  # levels of a tree
 router = APIRouter(prefix="/v1", tags=["threads"])
 
 FORMAT_NAMES: Final = tuple(FORMATS)
-SORT_NAMES: Final = tuple(SORTS)
 MAX_USD: Final = 1e9
 OFF: Final = "searches are turned off here: TURNMILL_SEARCH"
 
@@ -82,7 +81,7 @@ class ThreadsQuery(BaseModel):
     )
     external_id: str | None = Field(None, max_length=1000, description="Only with this conversation id.")
     search: str | None = Field(None, max_length=200, description="In title, first prompt, ids; any case.")
-    sort: Literal[SORT_NAMES] = Field(UPDATED, description="Sort by this, greatest first.")  # type: ignore[valid-type]  # the names of a registry
+    sort: Literal[tuple(SORTS)] = Field(UPDATED, description="Sort by this, greatest first.")  # type: ignore[valid-type]  # the names of a registry
 
 
 class ThreadQuery(BaseModel):
@@ -192,11 +191,7 @@ async def read_thread(
     return Response(data, headers=headers, media_type=JSON)
 
 
-@router.get(
-    "/threads/{thread_id}/tree",
-    summary="A thread and its sub-agents' threads",
-    responses=documented("unknown-thread", "conflict"),
-)
+@router.get("/threads/{thread_id}/tree", summary="A thread and its sub-agents' threads", responses=OF_STORED)
 @facts("own")
 async def tree(gateway: TheGateway, principal: Reader, thread_id: ThreadId, tenant: Tenant = None) -> ThreadTree:
     """Return the threads spawned by this one, the threads spawned by them, and so on."""
@@ -223,7 +218,7 @@ async def tree(gateway: TheGateway, principal: Reader, thread_id: ThreadId, tena
     return top
 
 
-@router.delete("/threads/{thread_id}", summary="Delete a thread", responses=documented("unknown-thread", "conflict"))
+@router.delete("/threads/{thread_id}", summary="Delete a thread", responses=OF_STORED)
 @facts("deleted")
 async def delete_thread(gateway: TheGateway, principal: Admin, thread_id: ThreadId, tenant: Tenant = None) -> Deleted:
     """Delete turns, usage, large values, and the archive's rows of a thread, for good; later records are not stored.
