@@ -169,13 +169,13 @@ class Kills:
         began = time.monotonic()
         self._tell(f"Killed a worker (SIGKILL) with {many(open_runs, 'half-finished run')} in its memory.")
         self.stage.worker = self.stage.start_worker()
-        ends = {(row.topic, row.partition): row.end for row in asyncio.run(_lags(settings))}
+        ends = {(row.topic, row.partition): row.end for row in asyncio.run(lags(settings))}
         self.stage.worker.wait_until_ready()
         self._tell(f"Another one was ready after {time.monotonic() - began:.1f} s.")
         # Until every role has committed the records that were on its topic at the kill.
         while any(
             (row.committed or row.begin) < ends.get((row.topic, row.partition), 0)
-            for row in asyncio.run(_lags(settings))
+            for row in asyncio.run(lags(settings))
         ):
             time.sleep(POLL_INTERVAL)
         self._tell(f"All that had waited was read {time.monotonic() - began:.1f} s after the kill.")
@@ -193,7 +193,8 @@ class Kills:
         draft.replace(self.file)
 
 
-async def _lags(settings: Settings) -> list[PartitionLag]:
+async def lags(settings: Settings) -> list[PartitionLag]:
+    """Return how far each role has read, in the order of the roles."""
     return [
         row for role in default_roles(settings) for row in await group_lag(settings, role.group(settings), [role.topic])
     ]

@@ -112,7 +112,7 @@ class ProgramProxy:
         call: Followed = NOT_FOLLOWED
         known, held = self.known(request.method, target), b""
         if known is not None:
-            held = await _read(request)
+            held = await read_body(request)
             if len(held) <= PROXIED_BYTES:
                 headers = of_call(request.raw_headers) | hidden(target.path.partition("?")[2])
                 path = unquote(urlsplit(str(target.url)).path)
@@ -186,7 +186,7 @@ async def _returned(
     return response
 
 
-async def _read(request: web.BaseRequest) -> bytes:
+async def read_body(request: web.BaseRequest) -> bytes:
     """Return a body of at most PROXIED_BYTES, or the beginning of a longer body."""
     body = bytearray()
     while len(body) <= PROXIED_BYTES and (chunk := await request.content.readany()):

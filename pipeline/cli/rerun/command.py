@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -18,8 +18,7 @@ from pipeline.cli.output import wide_console
 from pipeline.cli.rerun.comparing import Score, scored, scorer, side_by_side, summary
 from pipeline.cli.stored.selection import FILTERS, filters, find_document
 from pipeline.gateway.proxy.client import session
-from pipeline.gateway.rerun.calling import Answer, Pair, answer_of, assembled, call, publish
-from pipeline.gateway.rerun.choosing import Changes, Chosen, chosen
+from pipeline.gateway.rerun.calling import Answer, Changes, Chosen, Pair, answer_of, assembled, call, chosen, publish
 from pipeline.settings import load
 from pipeline.stores.content.store import ContentStore
 from pipeline.stores.database.store import ThreadStore
@@ -105,7 +104,7 @@ def rerun(
     pairs = asyncio.run(run())
     if as_json:
         for pair in pairs:
-            click.echo(json_text.dumps(pair.document()))
+            click.echo(json_text.dumps(asdict(pair)))
     else:
         wide_console().print(side_by_side(pairs[0]) if thread is not None else summary(pairs))
     if all(pair.after.status != "complete" for pair in pairs):

@@ -54,7 +54,14 @@ class JwtVerifier:
 
     async def verify(self, token: str) -> Claims:
         """Return the claims that matter here. Raises Problem, as `claims`."""
-        return self._claims(await self.claims(token))
+        claims = await self.claims(token)
+        tenant = claims.get(self._tenant_claim) if self._tenant_claim else None
+        if self._tenant_claim and not (isinstance(tenant, str) and tenant):
+            raise Problem("forbidden", f"the JSON Web Token has no claim {self._tenant_claim!r} that names a tenant")
+        claim = claims.get(self._scope_claim, ())
+        scopes = claim.split() if isinstance(claim, str) else claim if isinstance(claim, list) else ()
+        name = f"{tenant or self._issuer}/{claims.get('sub', 'jwt')}"
+        return Claims(name[:200], tuple(str(scope).removeprefix("turnmill:") for scope in scopes), tenant)
 
     async def claims(self, token: str) -> dict[str, Any]:
         """Return all claims. Raises Problem: 401 for a bad token, 503 if the issuer's keys can't be fetched."""
@@ -75,15 +82,6 @@ class JwtVerifier:
             detail = f"the JSON Web Token is refused: {error}"
             raise Problem("unauthorized", detail, headers={"WWW-Authenticate": challenge}) from None
         return claims
-
-    def _claims(self, claims: dict[str, Any]) -> Claims:
-        tenant = claims.get(self._tenant_claim) if self._tenant_claim else None
-        if self._tenant_claim and not (isinstance(tenant, str) and tenant):
-            raise Problem("forbidden", f"the JSON Web Token has no claim {self._tenant_claim!r} that names a tenant")
-        claim = claims.get(self._scope_claim, ())
-        scopes = claim.split() if isinstance(claim, str) else claim if isinstance(claim, list) else ()
-        name = f"{tenant or self._issuer}/{claims.get('sub', 'jwt')}"
-        return Claims(name[:200], tuple(str(scope).removeprefix("turnmill:") for scope in scopes), tenant)
 
     async def _key(self, kid: object) -> PyJWK:
         if kid is not None and not isinstance(kid, str):

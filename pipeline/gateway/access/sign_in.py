@@ -189,7 +189,10 @@ class _Routes:
                 raise Problem("too-large", f"a log-out may have {FORM_BYTES:,} bytes")
         token = parse_qs(body.decode("utf-8", "replace")).get("logout_token", [""])[0]
         try:
-            claims = await (await self._verifier(provider)).claims(token)
+            if name not in self._verifiers:
+                keys = (await self._client(provider)).server_metadata["jwks_uri"]
+                self._verifiers[name] = JwtVerifier(keys, provider.issuer, provider.client_id, "", "")
+            claims = await self._verifiers[name].claims(token)
         except FAILURES:
             raise Problem("unavailable", f"{provider.title} does not answer") from None
         except Problem as problem:
@@ -225,12 +228,6 @@ class _Routes:
                 raise ValueError("its two answers are about two people")
             claims = {**more, **claims}
         return claims
-
-    async def _verifier(self, provider: Provider) -> JwtVerifier:
-        if provider.name not in self._verifiers:
-            keys = (await self._client(provider)).server_metadata["jwks_uri"]
-            self._verifiers[provider.name] = JwtVerifier(keys, provider.issuer, provider.client_id, "", "")
-        return self._verifiers[provider.name]
 
     async def _end(self, request: Request) -> tuple[Session, str | None] | None:
         secret = request.cookies.get(self._people.cookie)

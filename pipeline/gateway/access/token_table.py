@@ -75,11 +75,10 @@ def networks(texts: Iterable[str]) -> tuple[str, ...]:
 def is_within(inner: Iterable[str], outer: Sequence[str]) -> bool:
     """Return True if each network or address of `inner` lies in one of `outer`, or if `outer` is empty."""
     around = [ipaddress.ip_network(text) for text in outer]
-    networks_within = map(ipaddress.ip_network, inner)
     return not around or all(
         # mypy doesn't see that both networks are of one IP version.
         any(network.version == other.version and network.subnet_of(other) for other in around)  # type: ignore[arg-type]  # same version
-        for network in networks_within
+        for network in map(ipaddress.ip_network, inner)
     )
 
 

@@ -111,9 +111,9 @@ async def original(
     raise Problem("not-found", f"no dead letter is at {partition}:{offset}: retention may have removed it")
 
 
-def _of_all(principal: Principal) -> None:
+def _of_all(principal: Principal, why: str = "dead letters are of no tenant") -> None:
     if principal.tenant is not None:
-        raise Problem("forbidden", "dead letters are of no tenant: use a token without one")
+        raise Problem("forbidden", f"{why}: use a token without one")
 
 
 def _letter(record: Any) -> Letter | None:
@@ -164,8 +164,7 @@ class Ledger(BaseModel):
 @facts("refused")
 async def ledger(gateway: TheGateway, principal: Admin) -> Ledger:
     """Count all runs. This reads the whole events topic, which takes a moment. For tokens without a tenant."""
-    if principal.tenant is not None:
-        raise Problem("forbidden", "the ledger is of all tenants: use a token without one")
+    _of_all(principal, "the ledger is of all tenants")
     settings = gateway.settings
     records = await record_count(settings, EVENTS)
     if records > MAX_RECORDS:

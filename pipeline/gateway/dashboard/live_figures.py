@@ -22,7 +22,7 @@ from pipeline.gateway.dashboard.figures import ANY, FIELDS, WINDOW_SECONDS, By, 
 from pipeline.gateway.live.erased import Erased, TheErased
 from pipeline.gateway.live.event_stream import STREAMED, EventStream, frame
 from pipeline.gateway.live.follower import Follower, Offsets, Past
-from pipeline.gateway.live.following import Live, TheLive
+from pipeline.gateway.live.following import Live
 from pipeline.gateway.live.run_watch import RunWatch
 from pipeline.gateway.routing import facts
 from pipeline.gateway.state import Gateway, Service, provided
@@ -123,7 +123,7 @@ class FiguresTail(Service):
 @facts("own", endless=True)
 async def live(
     tail: Annotated[FiguresTail, provided(FiguresTail)],
-    streams: TheLive,
+    streams: Annotated[Live, provided(Live)],
     erased: TheErased,
     principal: Reader,
     still: Standing,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Annotated
 
 from fastapi import APIRouter
@@ -75,12 +76,9 @@ async def give_feedback(
         raise Problem("bad-request", error.detail) from None
     value = encode(record)
     key = ThreadKey.of(record["thread_id"], bounded)
-    try:
-        erased = await erased_among(await gateway.store(), [key])
-    except StoreError:  # the thread may be deleted; a worker checks again
-        erased = set()
-    if erased:
-        raise Problem("conflict", "the thread was deleted, and nothing more is stored of it")
+    with suppress(StoreError):  # the thread may be deleted; a worker checks again
+        if await erased_among(await gateway.store(), [key]):
+            raise Problem("conflict", "the thread was deleted, and nothing more is stored of it")
     publisher = await gateway.feedback.get()
     uploads.outage.take(publisher, bounded, len(value))
     await publisher.put(record["thread_id"].encode(), value)

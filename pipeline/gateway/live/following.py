@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Annotated, Final
+from typing import Final
 
 from pipeline.assembly.run_list import ListedRun
 from pipeline.gateway.access.security import Still
@@ -16,7 +16,7 @@ from pipeline.gateway.live.follower import YIELD_RECORDS
 from pipeline.gateway.live.recent_events import EventId, Reading
 from pipeline.gateway.live.tail import EventTail
 from pipeline.gateway.problems import Problem
-from pipeline.gateway.state import Service, provided
+from pipeline.gateway.state import Service
 from pipeline.kafka.reading import portions
 from pipeline.observability import metrics as m
 from topics.thread_key import ThreadKey
@@ -138,6 +138,3 @@ async def _within(event: asyncio.Event, seconds: float) -> bool:
     await event.wait()
     over.cancel()
     return loop.time() < over.when()
-
-
-TheLive = Annotated[Live, provided(Live)]

@@ -14,6 +14,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Send
 from yarl import URL
 
+from pipeline.gateway.live.event_stream import gone
 from pipeline.gateway.problems import Problem
 from pipeline.gateway.proxy.client import Followed, reason, session
 from pipeline.gateway.proxy.passed_headers import Headers, downward
@@ -66,13 +67,6 @@ class Passing:
             await self._send({"type": "http.response.body", "body": last})
 
 
-async def refused(send: Send, dialect: str, why: str) -> None:
-    """Answer a call that was stopped before it had an answer."""
-    headers = [(name.encode(), value.encode()) for name, value in refusal.HEADERS.items()]
-    await send({"type": "http.response.start", "status": refusal.STATUS, "headers": headers})
-    await send({"type": "http.response.body", "body": refusal.whole(dialect, why)})
-
-
 class Exchanges:
     """Exchanges over a pool of connections to all upstreams.
 
@@ -117,7 +111,9 @@ class Exchanges:
             answer = await heard.during(partial(self._asked, going, followed))
         except RunStopped as stopped:
             followed.stopped()
-            await refused(send, followed.dialect, str(stopped))
+            headers = [(name.encode(), value.encode()) for name, value in refusal.HEADERS.items()]
+            await send({"type": "http.response.start", "status": refusal.STATUS, "headers": headers})
+            await send({"type": "http.response.body", "body": refusal.whole(followed.dialect, str(stopped))})
             return "stopped"
         names = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in answer.raw_headers}
         passing = Passing(answer.content, followed, send, self._idle)
@@ -183,5 +179,4 @@ async def left(receive: Receive, read: asyncio.Event) -> None:
     """Return once the client has disconnected."""
     await read.wait()
     with suppress(ClientDisconnect):
-        while (await receive())["type"] != "http.disconnect":
-            continue
+        await gone(receive)

@@ -25,9 +25,8 @@ from pipeline.gateway.proxy import bodies
 from pipeline.gateway.proxy.client import NOT_FOLLOWED
 from pipeline.gateway.proxy.exchanging import Exchanges, Outgoing, left
 from pipeline.gateway.proxy.passed_headers import of_call, readable, upward
-from pipeline.gateway.proxy.path_token import AFTER, HEADER
 from pipeline.gateway.proxy.publishing import Publishing, Sharing
-from pipeline.gateway.proxy.upstreams import Upstream, upstreams
+from pipeline.gateway.proxy.upstreams import AFTER, HEADER, Upstream, upstreams
 from pipeline.gateway.state import SMALL_BYTES, Aside, Gateway, Service
 from pipeline.observability import metrics as m
 from pipeline.policies.budgets import Budget, Verdict

@@ -15,8 +15,7 @@ from pydantic import BaseModel, Field, SecretStr, StringConstraints
 from pipeline.gateway.access.security import Again, alternatives
 from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.proxy.client import session
-from pipeline.gateway.rerun.calling import Pair, answer_of, assembled, call, publish
-from pipeline.gateway.rerun.choosing import Changes, chosen
+from pipeline.gateway.rerun.calling import Changes, Pair, answer_of, assembled, call, chosen, publish
 from pipeline.gateway.routing import ThreadId, Whose
 from pipeline.gateway.state import Service, TheGateway, TheSlots, provided, unknown_thread
 from pipeline.observability.audit import about, audit

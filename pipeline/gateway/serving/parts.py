@@ -142,7 +142,7 @@ PARTS: Final = (
         routers=("proxy.passing",),
         listeners=("proxy.publishing:Sharing",),
         pools=(pools.BODIES, pools.CAPTURES, pools.CONVERSATIONS, pools.HELD),
-        layer="proxy.path_token:PathToken",
+        layer="proxy.upstreams:PathToken",
     ),
     Part(
         "budgets that stop runs",
