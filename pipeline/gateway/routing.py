@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 from fastapi import Path, Query
-from pydantic import BeforeValidator, WithJsonSchema
+from pydantic import BeforeValidator, StringConstraints, WithJsonSchema
 
 from pipeline.turns.times import epoch_ms
+from turnmill.limits import NAMED_CHARACTERS
 
 JSON: Final = "application/json"
 PRIVATE: Final = {"Cache-Control": "private, no-cache", "Vary": "Authorization"}
@@ -31,6 +32,7 @@ ThreadId = Annotated[
     str,
     Path(min_length=1, max_length=1000, description="The thread's UUID, or the conversation id given by its producer."),
 ]
+Named = Annotated[str, StringConstraints(min_length=1, max_length=NAMED_CHARACTERS)]
 Moment = Annotated[
     int,
     BeforeValidator(moment),

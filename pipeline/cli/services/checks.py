@@ -15,7 +15,6 @@ from pipeline.worker.repair.ledger import Ledger
 from topics.catalog import CATALOG, EVENTS, STATE
 from turnmill.settings import BrokerSettings
 
-Level = Literal["ok", "warning", "error"]
 APPLY = "run `turnmill topics apply`"
 SOON, VERY_SOON = timedelta(days=30), timedelta(days=3)
 SLACK_MS = 60_000  # by which a deadline may be late
@@ -25,7 +24,7 @@ SLACK_MS = 60_000  # by which a deadline may be late
 class Finding:
     """One line of the report: the check, its result, and advice for the user (empty: none, or an error that has it)."""
 
-    level: Level
+    level: Literal["ok", "warning", "error"]
     check: str
     seen: str
     advice: str = ""

@@ -11,21 +11,19 @@ from pydantic import BaseModel, Field, StrictBool, StrictFloat, StrictInt, Strin
 from pipeline.gateway.access.security import Judge, alternatives
 from pipeline.gateway.intake.uploads import TheUploads
 from pipeline.gateway.problems import Problem, documented
-from pipeline.gateway.routing import ThreadId, Whose
+from pipeline.gateway.routing import Named, ThreadId, Whose
 from pipeline.gateway.state import TheGateway
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.threads.reading import erased_among
 from topics.thread_key import ThreadKey
 from turnmill.errors import InvalidRecord
-from turnmill.limits import COMMENT_CHARACTERS, FEEDBACK_CHARACTERS, NAMED_CHARACTERS
+from turnmill.limits import COMMENT_CHARACTERS, FEEDBACK_CHARACTERS
 from turnmill.publish.feedback import made
 from turnmill.wire.envelope import encode
 
 router = APIRouter(prefix="/v1/threads", tags=["threads"])
 
-Named = Annotated[str, StringConstraints(min_length=1, max_length=NAMED_CHARACTERS)]
 Short = Annotated[str, StringConstraints(min_length=1, max_length=FEEDBACK_CHARACTERS)]
-Comment = Annotated[str, StringConstraints(min_length=1, max_length=COMMENT_CHARACTERS)]
 Label = Annotated[str, StringConstraints(strict=True, max_length=FEEDBACK_CHARACTERS)]
 
 
@@ -39,7 +37,7 @@ class FeedbackRequest(BaseModel, extra="forbid"):
     turn_id: Annotated[Named | None, Field(description="Without it and `run_id`: the whole thread.")] = None
     run_id: Named | None = None
     message: Annotated[int | None, Field(ge=0, lt=2**31, description="The place of a message in the turn.")] = None
-    comment: Comment | None = None
+    comment: Annotated[str, StringConstraints(min_length=1, max_length=COMMENT_CHARACTERS)] | None = None
     by: Annotated[Short | None, Field(description="Who gives it; by default the token's name.")] = None
     id: Annotated[Named | None, Field(description="Feedback with the same id is replaced.")] = None
 
