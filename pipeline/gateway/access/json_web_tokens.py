@@ -89,7 +89,7 @@ class JwtVerifier:
         key, age = self._find(kid), time.monotonic() - self._asked
         if key is None or age > FRESH_SECONDS:
             wait = FRESH_SECONDS if key is not None else REQUEST_INTERVAL if self._keys else RETRY_INTERVAL
-            if self._asking is None and age > wait:  # once for all callers
+            if self._asking is None and age > wait:  # once for all callers; who has no key, or too old ones, waits
                 self._asking = asyncio.create_task(self._refresh(), name="jwks")
             if self._asking is not None and (key is None or age > STALE_SECONDS):
                 await asyncio.shield(self._asking)
