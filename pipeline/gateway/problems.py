@@ -149,6 +149,9 @@ def documented(*kinds: str) -> dict[int | str, dict[str, Any]]:
     return responses
 
 
+OF_STORED: Final = documented("unknown-thread", "conflict")  # `responses` of routes that name a stored thread
+
+
 def only_problems(document: dict[str, Any]) -> dict[str, Any]:
     """Return an OpenAPI document without the media type that FastAPI adds to errors, and without impossible errors.
 
@@ -189,10 +192,10 @@ def of(error: Exception) -> Problem:
             return error
         case RequestValidationError():
             return _invalid(error)
-        case BrokerError():
-            return unavailable(str(error))
-        case StoreError():
-            return unavailable(str(error)) if error.transient else _broken_store(error)
+        case BrokerError() | StoreError():
+            if isinstance(error, StoreError) and not error.transient:
+                log.error("%s", error)
+            return later("unavailable", str(error))
         case HTTPException():
             name = BY_STATUS.get(error.status_code, "bad-request" if error.status_code < 500 else "internal")
             return Problem(name, _framework_detail(name, error), headers=dict(error.headers or {}))
@@ -200,14 +203,9 @@ def of(error: Exception) -> Problem:
     return Problem("internal", "see the gateway's log") if kind is None else Problem(kind, str(error))
 
 
-def unavailable(detail: str) -> Problem:
-    """Return the problem of a broker or a store that is away."""
-    return Problem("unavailable", detail, headers={"Retry-After": str(RETRY_AFTER)})
-
-
-def _broken_store(error: StoreError) -> Problem:
-    log.error("%s", error)
-    return unavailable(str(error))
+def later(kind: str, detail: str) -> Problem:
+    """Return a problem that passes, such as that of a broker or a store that is away."""
+    return Problem(kind, detail, headers={"Retry-After": str(RETRY_AFTER)})
 
 
 def _framework_detail(name: str, error: HTTPException) -> str:

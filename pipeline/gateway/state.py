@@ -1,19 +1,23 @@
 """The state that all routes share: settings, metrics, connections to broker and store, and the services of the parts.
 
 Connections are made when they are first needed, so the gateway starts, and answers with the reason, while the broker
-or the store is away.
+or the store is away. In slots, of which tenants have shares, the store is searched, threads are read, and calls run in
+worker threads.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
-from typing import Annotated, Any, Final, Self, TypeVar, get_type_hints
+from typing import Annotated, Any, Final, ParamSpec, Self, TypeVar, get_type_hints
 
 from fastapi import Depends, Request
 
 from pipeline.gateway.problems import Problem
 from pipeline.observability.metrics import Metrics
+from pipeline.policies.pools import ASIDE, READS, SEARCHES
+from pipeline.policies.slots import Slots
 from pipeline.settings import Settings
 from pipeline.stores.content.store import ContentStore
 from pipeline.stores.database.opened import Opened
@@ -27,6 +31,9 @@ from turnmill.wire.feedback_record import TOPIC as FEEDBACK
 OpenStore = Callable[[], Awaitable[ThreadStore]]
 
 MAX_TENANTS_SHOWN: Final = 20  # in an error, of the tenants that have the thread
+SMALL_BYTES: Final = 16_384  # bodies up to this size are parsed in the event loop
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 
 
 class Service:
@@ -162,3 +169,31 @@ def provided(kind: type[Kind]) -> Any:
         return gateway_of(request).service(kind)
 
     return Depends(service)
+
+
+class StoreSlots(Service):
+    """`searches`: for searches, and lists that search or sift; `reads`: for whole threads in memory."""
+
+    def __init__(self) -> None:
+        self.searches = Slots(SEARCHES.size)
+        self.reads = Slots(READS.size)
+
+
+TheSlots = Annotated[StoreSlots, provided(StoreSlots)]
+
+
+class Aside(Service):
+    """Runs calls in threads, of which each tenant has a share. The limit of open requests bounds the waiting calls."""
+
+    def __init__(self) -> None:
+        self._slots = Slots(ASIDE.size)
+
+    async def run(
+        self, tenant: str | None, call: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
+    ) -> Result:
+        """Call in a thread as soon as the tenant's share of the threads allows it."""
+        async with self._slots.taken(tenant):
+            return await asyncio.to_thread(call, *args, **kwargs)
+
+
+TheAside = Annotated[Aside, provided(Aside)]

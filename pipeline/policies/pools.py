@@ -59,14 +59,14 @@ SPOOL: Final = Pool(
 )
 # The others wait, so that connections to the store remain for everything else.
 SEARCHES: Final = Pool(
-    "searches, and lists that search or sift", "slots", 4, "pipeline.gateway.slots", "its request waits"
+    "searches, and lists that search or sift", "slots", 4, "pipeline.gateway.state", "its request waits"
 )
 # So that not many large bodies are unpacked at the same time.
 ASIDE: Final = Pool(
-    "threads for what would hold the event loop", "slots", 2, "pipeline.gateway.slots", "its request waits"
+    "threads for what would hold the event loop", "slots", 2, "pipeline.gateway.state", "its request waits"
 )
 # Each holds a whole thread in memory.
-READS: Final = Pool("stored threads that are read", "slots", 4, "pipeline.gateway.slots", "its request waits")
+READS: Final = Pool("stored threads that are read", "slots", 4, "pipeline.gateway.state", "its request waits")
 READERS: Final = Pool(
     "consumers of live streams that read what lies further back",
     "slots",
@@ -103,7 +103,7 @@ HELD: Final = Pool(
     "calls of the proxy that wait for the answer to a budget's question",
     "calls",
     1_000,
-    "pipeline.gateway.proxy.holding",
+    "pipeline.gateway.proxy.passing",
     "its call is answered 429 at once",
 )
 COMMANDS: Final = Pool(

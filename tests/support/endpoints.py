@@ -9,7 +9,7 @@ import httpx
 from fastapi.routing import APIRoute
 
 from pipeline.gateway.access.authenticator import PROOF
-from pipeline.gateway.route_facts import FACTS, RouteFacts
+from pipeline.gateway.routing import FACTS, RouteFacts
 from pipeline.gateway.serving.parts import PARTS
 from pipeline.gateway.state import Gateway
 from pipeline.settings import Settings

@@ -54,10 +54,7 @@ async def responses_of(store: ThreadStore, key: ThreadKey) -> int:
 from fastapi import APIRouter
 
 from pipeline.gateway.access.security import Reader
-from pipeline.gateway.parameters import Tenant, ThreadId
 from pipeline.gateway.problems import documented
-from pipeline.gateway.route_facts import facts
-from pipeline.gateway.state import TheGateway
 from pipeline.stores.threads.answered import responses_of
 
 router = APIRouter()
@@ -78,6 +75,8 @@ import click
 
 from pipeline.cli.stored.selection import find_thread, in_store
 from pipeline.stores.database.store import ThreadStore
+from pipeline.gateway.routing import Tenant, ThreadId, facts
+from pipeline.gateway.state import TheGateway
 from pipeline.stores.threads.answered import responses_of
 
 

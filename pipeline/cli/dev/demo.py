@@ -20,10 +20,11 @@ import click
 from rich.console import Console
 from rich.progress import Progress
 from rich.rule import Rule
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from pipeline.cli.dev.broker import Child, download_kafka, spawn
+from pipeline.cli.dev.stage import lags
 from pipeline.cli.files.publish import Summary, publish_all, repeated
 from pipeline.cli.files.recordings import Recording, files_of, read
 from pipeline.cli.output import progress, wide_console
@@ -34,7 +35,6 @@ from pipeline.devbroker.file_lock import locked
 from pipeline.devbroker.ports import free_ports
 from pipeline.devbroker.processes import watchdog
 from pipeline.kafka.admin import apply_topics
-from pipeline.kafka.offsets import group_lag
 from pipeline.settings import Settings, load
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.search.threads import list_threads
@@ -42,7 +42,6 @@ from pipeline.stores.threads.reading import count_rows, find_threads, read_threa
 from pipeline.stores.threads.summaries import ThreadPage
 from pipeline.stores.usage.query import usage_report
 from pipeline.stores.usage.report import UsageQuery
-from pipeline.worker.host.roles import default_roles
 from pipeline.worker.repair.ledger import Ledger, take_stock
 from turnmill.errors import BrokerError, CallerError
 from turnmill.publish.publisher import Publisher
@@ -151,10 +150,7 @@ async def _run(settings: Settings, recordings: Sequence[Recording], worker: Chil
 
 async def _all_read(settings: Settings) -> bool:
     # Assemble comes first: the results of the records that it has committed are on the other roles' topics by then.
-    for role in default_roles(settings):
-        if any(row.lag for row in await group_lag(settings, role.group(settings), [role.topic])):
-            return False
-    return True
+    return not any(row.lag for row in await lags(settings))
 
 
 async def _report(settings: Settings, outcome: Outcome) -> None:
@@ -190,9 +186,8 @@ async def _report(settings: Settings, outcome: Outcome) -> None:
 
 
 async def _usage_table(store: ThreadStore) -> Table:
-    table = Table("model", "provider", "responses", "input", "output", "total", "cost", box=None, pad_edge=False)
-    for column in table.columns[2:]:
-        column.justify = "right"
+    numbers = (Column(name, justify="right") for name in ("responses", "input", "output", "total", "cost"))
+    table = Table("model", "provider", *numbers, box=None, pad_edge=False)
     for row in (await usage_report(store, UsageQuery(("model", "provider")))).rows:
         used = row.figures
         table.add_row(

@@ -11,7 +11,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -169,10 +169,14 @@ class Kills:
         began = time.monotonic()
         self._tell(f"Killed a worker (SIGKILL) with {many(open_runs, 'half-finished run')} in its memory.")
         self.stage.worker = self.stage.start_worker()
-        ends = asyncio.run(_ends(settings))
+        ends = {(row.topic, row.partition): row.end for row in asyncio.run(lags(settings))}
         self.stage.worker.wait_until_ready()
         self._tell(f"Another one was ready after {time.monotonic() - began:.1f} s.")
-        while not asyncio.run(_caught_up(settings, ends)):
+        # Until every role has committed the records that were on its topic at the kill.
+        while any(
+            (row.committed or row.begin) < ends.get((row.topic, row.partition), 0)
+            for row in asyncio.run(lags(settings))
+        ):
             time.sleep(POLL_INTERVAL)
         self._tell(f"All that had waited was read {time.monotonic() - began:.1f} s after the kill.")
         balance = asyncio.run(_balance(settings, self.stage.worker))
@@ -189,22 +193,11 @@ class Kills:
         draft.replace(self.file)
 
 
-Ends = Mapping[tuple[str, int], int]  # (topic, partition) -> end offset
-
-
-async def _ends(settings: Settings) -> Ends:
-    return {(row.topic, row.partition): row.end for row in await _lags(settings)}
-
-
-async def _lags(settings: Settings) -> list[PartitionLag]:
+async def lags(settings: Settings) -> list[PartitionLag]:
+    """Return how far each role has read, in the order of the roles."""
     return [
         row for role in default_roles(settings) for row in await group_lag(settings, role.group(settings), [role.topic])
     ]
-
-
-async def _caught_up(settings: Settings, ends: Ends) -> bool:
-    """Return True if every role has committed the records that were on its topic at the kill."""
-    return all((row.committed or row.begin) >= ends.get((row.topic, row.partition), 0) for row in await _lags(settings))
 
 
 async def _balance(settings: Settings, worker: Child) -> str:

@@ -110,7 +110,9 @@ def validate(files: tuple[str, ...], *, as_json: bool) -> None:
             status = UNREADABLE
             _print_unreadable(source, problem, as_json=as_json)
     if not as_json:
-        _print_summary(reports)
+        severities = [finding.severity for report in reports for finding in report.findings]
+        counted = f"{many(severities.count('error'), 'error')}, {many(severities.count('warning'), 'warning')}"
+        click.echo(f"{many(len(reports), 'document')}, {sum(report.valid for report in reports)} valid, {counted}")
     if status == 0 and not all(report.valid for report in reports):
         status = INVALID
     if status:
@@ -148,13 +150,6 @@ def _print_unreadable(source: str, problem: Unreadable, *, as_json: bool) -> Non
         click.echo(json.dumps({**row, "valid": False, "error": problem.reason}))
         return
     click.echo(f"{position_text(source, problem.line, problem.column)}: {problem.reason}", err=True)
-
-
-def _print_summary(reports: list[Report]) -> None:
-    severities = [finding.severity for report in reports for finding in report.findings]
-    valid = sum(report.valid for report in reports)
-    errors, warnings = severities.count("error"), severities.count("warning")
-    click.echo(f"{many(len(reports), 'document')}, {valid} valid, {many(errors, 'error')}, {many(warnings, 'warning')}")
 
 
 class Unreadable(Exception):

@@ -15,10 +15,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from pipeline.cli.histories.session_lines import Lines
+from pipeline.cli.histories.session_lines import Lines, object_of
 from topics.json_text import Fields
-from turnmill.errors import InvalidRecord
-from turnmill.wire.envelope import loads
 
 FACTS: Final = ("id", "parent_id", "directory", "title", "version", "time_updated")
 SESSIONS: Final = f"SELECT {', '.join(FACTS)} FROM session WHERE time_updated > ? ORDER BY time_created, id"  # noqa: S608  # our own names
@@ -124,11 +122,8 @@ class Sessions(Lines):
 
     def _object(self, name: str, data: bytes) -> Fields | None:
         """Return the object of a row or a file with its id; None, and a note of it, where it is none."""
-        try:
-            value = loads(data)
-        except (InvalidRecord, RecursionError):
-            value = None
-        if isinstance(value, dict):
+        value = object_of(data)
+        if value is not None:
             return {**value, "id": name}
         if name not in self.broken:
             self.broken.append(name)

@@ -191,13 +191,9 @@ class Topic:
 
     def run(self, opened: RunOpened, dialect: str, first_seq: int) -> Output:
         """Begin a run, or go on with it."""
-        names: dict[str, Any] = {
-            "thread_id": opened.thread,
-            "agent_id": opened.agent,
-            "run_id": opened.run,
-            "dialect": dialect,
-        }
-        return self.publisher.run(**names, tenant=self.tenant, info=opened.info, first_seq=first_seq)
+        names: dict[str, Any] = {"thread_id": opened.thread, "run_id": opened.run, "agent_id": opened.agent}
+        options: dict[str, Any] = {"tenant": self.tenant, "info": opened.info, "first_seq": first_seq}
+        return self.publisher.run(**names, dialect=dialect, **options)
 
 
 class Printed:
@@ -214,12 +210,7 @@ class Printed:
         """Begin a run."""
         thread, external_id = thread_uuid(opened.thread)
         info = opened.info if external_id is None else {**opened.info, "external_id": external_id}
-        names: dict[str, Any] = {
-            "thread_id": thread,
-            "run_id": opened.run,
-            "agent_id": opened.agent,
-            "dialect": dialect,
-        }
+        names = {"thread_id": thread, "run_id": opened.run, "agent_id": opened.agent, "dialect": dialect}
         return Collected({"v": VERSION, **names, "seq": first_seq, "run": info}, self._threads[thread])
 
     def documents(self) -> Iterator[Fields]:

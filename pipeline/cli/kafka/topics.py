@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from pipeline.kafka.admin import apply_topics, describe_topics, topic_changes
-from pipeline.kafka.topic_plan import Change, Found
+from pipeline.kafka.topic_plan import Found
 from pipeline.settings import load
 from pipeline.worker.host.roles import OPERATIONS
 from topics.asyncapi import document
@@ -71,11 +71,7 @@ def apply(*, grow: bool) -> None:
 def describe(*, partitions: bool, as_json: bool) -> None:
     """Show the topics on the broker: partitions, replicas, offsets, and differences from the catalog."""
     settings = load()
-
-    async def ask() -> tuple[list[Found], list[Change]]:
-        return await describe_topics(settings), await topic_changes(settings)
-
-    described, changes = asyncio.run(ask())
+    described, changes = asyncio.run(describe_topics(settings)), asyncio.run(topic_changes(settings))
     if as_json:
         rows = [{**dataclasses.asdict(t), "replication": t.replication} for t in described]
         differences = [dataclasses.asdict(change) for change in changes]

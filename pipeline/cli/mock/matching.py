@@ -124,14 +124,9 @@ def _differing(before: Fields, after: Fields) -> Any:
         if isinstance(was, list) and isinstance(now, list):
             index, was, now = next((n, a, b) for n, (a, b) in enumerate(zip_longest(was, now)) if a != b)
             name = f"{name}[{index}]"  # noqa: PLW2901  # with the index in the list
-        was, now = _apart(*(value if isinstance(value, str) else json_text.dumps(value) for value in (was, now)))
-        yield f"{name} was {was}, and is {now}"
-
-
-def _apart(was: str, now: str) -> tuple[str, str]:
-    """Return two texts, shortened to where they differ."""
-    begin = max(0, _same_beginning(was, now) - EXCERPT_CHARACTERS // 4)
-    return _cut(was, begin), _cut(now, begin)
+        was, now = (value if isinstance(value, str) else json_text.dumps(value) for value in (was, now))
+        begin = max(0, _same_beginning(was, now) - EXCERPT_CHARACTERS // 4)  # shown from where they differ
+        yield f"{name} was {_cut(was, begin)}, and is {_cut(now, begin)}"
 
 
 def _cut(text: str, begin: int = 0) -> str:

@@ -9,11 +9,11 @@ from contextlib import suppress
 from aiokafka import TopicPartition
 
 from pipeline.cli.mock.calls import Call, as_recorded, calls_of
-from pipeline.cli.stored.selection import find_thread
+from pipeline.cli.stored.selection import find_document
 from pipeline.kafka.reading import bounds_of, offsets_at, partition_of, read, reader
 from pipeline.stores.content.store import ContentStore
 from pipeline.stores.database.store import ThreadStore
-from pipeline.stores.threads.reading import read_records, read_thread
+from pipeline.stores.threads.reading import read_records
 from pipeline.stores.threads.requests import request_bodies
 from pipeline.turns.redaction import Redaction
 from pipeline.turns.requests import named_in
@@ -41,9 +41,7 @@ async def calls_in(
     why: str | None = None
     async with await ThreadStore.open(store_url) as store:
         for name in names:
-            key = await find_thread(store, name, tenant)
-            stored = await read_thread(store, key)
-            assert stored is not None  # just found
+            key, stored = await find_document(store, name, tenant)
             document = await contents.inlined(key, stored)
             records = {read_record["turn_id"]: read_record for read_record in await read_records(store, key)}
             calls = calls_of(document, records, await request_bodies(store, named_in(document), key.tenant or ""))

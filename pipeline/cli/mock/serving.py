@@ -13,11 +13,11 @@ from aiohttp import web
 
 from pipeline.cli.mock.calls import Call, Reply
 from pipeline.cli.mock.matching import Tape
+from pipeline.cli.programs.proxy import read_body
 from topics import json_text
 from topics.json_text import Fields
 from turnmill.capture.providers import CHAT, GENERATE, MESSAGES, RESPONSES, dialect_of
 from turnmill.errors import InvalidRecord
-from turnmill.limits import PROXIED_BYTES
 from turnmill.wire.envelope import loads
 
 LOCAL: Final = "127.0.0.1"
@@ -53,7 +53,7 @@ class Mock:
         if request.method != "POST" or dialect is None:
             return _refused(CHAT, 404, f"{request.method} {request.path} is no call that a run is answered for")
         try:
-            body = loads(await _body_of(request))
+            body = loads(await read_body(request))
         except InvalidRecord as error:
             return _refused(dialect, 400, f"the body is no JSON: {error.detail}")
         if not isinstance(body, dict):
@@ -113,13 +113,6 @@ def _element(event: Any, *, first: bool) -> str:
 
 def _label(reply: Reply) -> str:
     return "recorded" if reply.recorded else "rebuilt"
-
-
-async def _body_of(request: web.BaseRequest) -> bytes:
-    body = bytearray()
-    while len(body) <= PROXIED_BYTES and (chunk := await request.content.readany()):
-        body += chunk
-    return bytes(body)
 
 
 def _refused(dialect: str, status: int, problem: str) -> web.Response:

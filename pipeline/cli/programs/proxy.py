@@ -21,7 +21,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from pipeline.cli.programs.addresses import LOCAL
-from pipeline.gateway.proxy.client import reason, session
+from pipeline.gateway.proxy.client import NOT_FOLLOWED, Followed, reason, session
 from pipeline.gateway.proxy.passed_headers import HOP, OWN_PREFIX, of_call
 from turnmill.capture import refusal
 from turnmill.capture.passing import CapturedCall
@@ -108,39 +108,37 @@ class ProgramProxy:
             return _problem(404, "this address is for the program of one `turnmill run`, and names no server")
         if "websocket" in request.headers.get("upgrade", "").lower():
             return _problem(426, "WebSockets are not passed on: use the same API over HTTP")
-        known, held, call = self.known(request.method, target), b"", None
+        call: Followed = NOT_FOLLOWED
+        known, held = self.known(request.method, target), b""
         if known is not None:
-            held = await _read(request)
+            held = await read_body(request)
             if len(held) <= PROXIED_BYTES:
                 headers = of_call(request.raw_headers) | hidden(target.path.partition("?")[2])
                 path = unquote(urlsplit(str(target.url)).path)
-                call = self._begin(known, path, headers, held)
-                self.calls += call is not None
+                call = self._begin(known, path, headers, held) or NOT_FOLLOWED
+                self.calls += call is not NOT_FOLLOWED
         try:
             return await self._passed(request, target, held, call)
         except BaseException:
-            if call is not None:
-                call.cancelled()  # does nothing if the call has ended
+            call.cancelled()  # does nothing if the call has ended
             raise
 
     async def _passed(
-        self, request: web.BaseRequest, target: Target, held: bytes, call: CapturedCall | None
+        self, request: web.BaseRequest, target: Target, held: bytes, call: Followed
     ) -> web.StreamResponse:
         assert self._session is not None  # it serves
         options: dict[str, Any] = {"headers": _upward(request), "data": _body(request, held), "allow_redirects": False}
         send = partial(self._session.request, request.method, target.url, **options)
-        heard = stopping(None if call is None else call.stop)
+        heard = stopping(call.stop)
         try:
             answer = await heard.during(send)
         except RunStopped as stopped:
-            assert call is not None  # only captured calls can be stopped
             call.stopped()
             body = refusal.whole(call.dialect, str(stopped))
             return web.Response(status=refusal.STATUS, headers=refusal.HEADERS, body=body)
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             why = reason(error)
-            if call is not None:
-                call.failed(why)
+            call.failed(why)
             return _problem(502, f"{target.host}: {why}")
         try:
             return await _returned(request, answer, call, heard)
@@ -152,23 +150,20 @@ class ProgramProxy:
 
 
 async def _returned(
-    request: web.BaseRequest, answer: aiohttp.ClientResponse, call: CapturedCall | None, heard: Stopping
+    request: web.BaseRequest, answer: aiohttp.ClientResponse, call: Followed, heard: Stopping
 ) -> web.StreamResponse:
     names = {name.lower(): value for name, value in answer.headers.items()}
-    if call is not None:
-        call.answered(answer.status, names)
+    call.answered(answer.status, names)
     passed = [(name, value) for name, value in answer.headers.items() if name.lower() not in HOP]
     response = web.StreamResponse(status=answer.status, reason=answer.reason, headers=CIMultiDict(passed))
     await response.prepare(request)
     newest = b""
     try:
         while chunk := await heard.during(answer.content.readany):
-            if call is not None:
-                call.data(chunk)
+            call.data(chunk)
             await response.write(chunk)
             newest = (newest + chunk[-4:])[-4:]
     except RunStopped as stopped:
-        assert call is not None  # as above
         answer.close()
         call.stopped()
         last = refusal.at_end(call.dialect, str(stopped), names, newest)
@@ -181,18 +176,16 @@ async def _returned(
     except aiohttp.ClientConnectionResetError:  # the program has gone
         raise
     except (aiohttp.ClientError, OSError, TimeoutError) as error:
-        if call is not None:
-            call.failed(reason(error))
+        call.failed(reason(error))
         if request.transport is not None:  # as without the proxy, the program sees an unfinished answer
             request.transport.abort()
         return response
-    if call is not None:
-        call.finished()
+    call.finished()
     await response.write_eof()
     return response
 
 
-async def _read(request: web.BaseRequest) -> bytes:
+async def read_body(request: web.BaseRequest) -> bytes:
     """Return a body of at most PROXIED_BYTES, or the beginning of a longer body."""
     body = bytearray()
     while len(body) <= PROXIED_BYTES and (chunk := await request.content.readany()):

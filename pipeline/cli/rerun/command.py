@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -16,15 +16,14 @@ import click
 
 from pipeline.cli.output import wide_console
 from pipeline.cli.rerun.comparing import Score, scored, scorer, side_by_side, summary
-from pipeline.cli.stored.selection import FILTERS, filters, find_thread
+from pipeline.cli.stored.selection import FILTERS, filters, find_document
 from pipeline.gateway.proxy.client import session
-from pipeline.gateway.rerun.calling import Answer, Pair, answer_of, assembled, call, publish
-from pipeline.gateway.rerun.choosing import Changes, Chosen, chosen
+from pipeline.gateway.rerun.calling import Answer, Changes, Chosen, Pair, answer_of, assembled, call, chosen, publish
 from pipeline.settings import load
 from pipeline.stores.content.store import ContentStore
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads.list_statements import ListQuery
-from pipeline.stores.threads.reading import all_documents, read_thread
+from pipeline.stores.threads.reading import all_documents
 from topics import json_text
 from topics.turn_record import TurnRecord
 from turnmill.errors import CallerError
@@ -105,7 +104,7 @@ def rerun(
     pairs = asyncio.run(run())
     if as_json:
         for pair in pairs:
-            click.echo(json_text.dumps(pair.document()))
+            click.echo(json_text.dumps(asdict(pair)))
     else:
         wide_console().print(side_by_side(pairs[0]) if thread is not None else summary(pairs))
     if all(pair.after.status != "complete" for pair in pairs):
@@ -115,9 +114,7 @@ def rerun(
 async def _answer_in(
     store: ThreadStore, contents: ContentStore, given: str, tenant: str | None, turn: str | None, changes: Changes
 ) -> Chosen:
-    key = await find_thread(store, given, tenant)
-    document = await read_thread(store, key)
-    assert document is not None  # just found
+    key, document = await find_document(store, given, tenant)
     answer = await chosen(store, contents, key, document, turn, changes, os.environ)
     if answer is None:
         what = "no answer" if turn is None else f"the turn {turn!r:.100} is not there, or"

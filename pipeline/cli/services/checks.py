@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
@@ -15,7 +15,6 @@ from pipeline.worker.repair.ledger import Ledger
 from topics.catalog import CATALOG, EVENTS, STATE
 from turnmill.settings import BrokerSettings
 
-Level = Literal["ok", "warning", "error"]
 APPLY = "run `turnmill topics apply`"
 SOON, VERY_SOON = timedelta(days=30), timedelta(days=3)
 SLACK_MS = 60_000  # by which a deadline may be late
@@ -23,9 +22,9 @@ SLACK_MS = 60_000  # by which a deadline may be late
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of the report: the check, its result, and advice for the user (empty: none)."""
+    """One line of the report: the check, its result, and advice for the user (empty: none, or an error that has it)."""
 
-    level: Level
+    level: Literal["ok", "warning", "error"]
     check: str
     seen: str
     advice: str = ""
@@ -116,41 +115,39 @@ def _copartitioned(prefix: str, topics: Sequence[Found]) -> list[Finding]:
     return [Finding("error", "partitions", seen, advice)]
 
 
-def _durability(topic: Found, brokers: int) -> list[Finding]:
-    check, findings = f"topic {topic.name}", []
+def _durability(topic: Found, brokers: int) -> Iterator[Finding]:
+    check = f"topic {topic.name}"
     if topic.replication == 1 and brokers > 1:
         advice = "give it 3 replicas (kafka-reassign-partitions), and set TURNMILL_REPLICATION for new topics"
-        findings.append(Finding("error", check, f"has 1 replica on {brokers} brokers: losing one loses it", advice))
+        yield Finding("error", check, f"has 1 replica on {brokers} brokers: losing one loses it", advice)
     if topic.replication > 1 and topic.config.get("unclean.leader.election.enable") == "true":
         seen = "lets a replica that lags behind lead: confirmed records vanish"
-        findings.append(Finding("error", check, seen, "set unclean.leader.election.enable=false"))
+        yield Finding("error", check, seen, "set unclean.leader.election.enable=false")
     if topic.replication > 1 and topic.config.get("min.insync.replicas") == "1":
         seen = "confirms records that only one broker has"
-        findings.append(Finding("warning", check, seen, "set min.insync.replicas=2"))
+        yield Finding("warning", check, seen, "set min.insync.replicas=2")
     leaderless = [row.id for row in topic.partitions if row.leader is None]
     if leaderless:
         seen = f"partition {', '.join(map(str, leaderless))} has no leader: nothing can be read or written there"
-        findings.append(Finding("error", check, seen, "start the brokers that hold it"))
+        yield Finding("error", check, seen, "start the brokers that hold it")
     behind = [row.id for row in topic.partitions if len(row.in_sync) < len(row.replicas)]
     if behind:
         seen = f"partition {', '.join(map(str, behind))} lacks replicas in sync"
-        findings.append(Finding("warning", check, seen, "start the brokers that are down, or look at their logs"))
-    return findings
+        yield Finding("warning", check, seen, "start the brokers that are down, or look at their logs")
 
 
-def _events(limits: Limits, events: Found) -> list[Finding]:
-    check, findings = f"topic {events.name}", []
+def _events(limits: Limits, events: Found) -> Iterator[Finding]:
+    check = f"topic {events.name}"
     longest = (limits.run_ms + limits.reopen_ms) / 1000
     retention = int(events.config.get("retention.ms", -1))
     if 0 <= retention < longest * 1000:
         kept = f"keeps records for {retention / 1000:g} s"
         seen = f"{kept}, and a turn may take {longest:g} s: it could lose its beginning"
         advice = f"raise retention.ms ({APPLY}), or lower TURNMILL_RUN_TIMEOUT and TURNMILL_REOPEN_WINDOW"
-        findings.append(Finding("error", check, seen, advice))
+        yield Finding("error", check, seen, advice)
     if "compact" in events.config.get("cleanup.policy", ""):
         seen = "is compacted: of a thread's records only the last one would stay"
-        findings.append(Finding("error", check, seen, APPLY))
-    return findings
+        yield Finding("error", check, seen, APPLY)
 
 
 def state_finding(prefix: str, limits: Limits, topics: Iterable[Found]) -> list[Finding]:

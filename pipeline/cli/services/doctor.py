@@ -110,7 +110,7 @@ async def examine(settings: Settings, *, ledger: bool = False) -> list[Finding]:
         if len(topics) == len(CATALOG):
             findings += await _records(settings, topics, stored=store.level == "ok", ledger=ledger)
     except TurnmillError as error:
-        findings.append(_failure("broker", error))
+        findings.append(Finding("error", "broker", str(error)))
     return [*findings, store, *await _archive(settings)]
 
 
@@ -121,7 +121,7 @@ def _unusable(settings: Settings) -> list[Finding]:
         try:
             make(settings)
         except CallerError as error:
-            findings.append(_failure("settings", error))
+            findings.append(Finding("error", "settings", str(error)))
     return findings
 
 
@@ -171,7 +171,7 @@ async def _store(settings: Settings) -> Finding:
             await store.check()
             counts = await count_rows(store)
     except (StoreError, CallerError) as error:
-        return _failure("store", error)
+        return Finding("error", "store", str(error))
     seen = f"{where}, revision {revision}: {many(counts.threads, 'thread')}, {many(counts.turns, 'turn')} of "
     return Finding("ok", "store", f"{seen}{many(counts.runs, 'run')}, {counts.interrupted:,} interrupted")
 
@@ -189,7 +189,7 @@ async def _archive(settings: Settings) -> list[Finding]:
     except CallerError:  # reported already, by the check of the settings
         return []
     except StoreError as error:
-        return [_failure("archive", error)]
+        return [Finding("error", "archive", str(error))]
     if not tables:
         advice = "a worker with the role archive makes them"
         return [Finding("warning", "archive", f"{settings.archive} has no tables yet", advice)]
@@ -203,11 +203,6 @@ async def _archive(settings: Settings) -> list[Finding]:
 async def _nobody(threads: Sequence[ThreadKey]) -> set[ThreadKey]:
     """Return no thread: the doctor writes nothing."""
     return set()
-
-
-def _failure(check: str, error: TurnmillError) -> Finding:
-    """Return an error as a finding: its message has the advice."""
-    return Finding("error", check, str(error))
 
 
 async def expiries(settings: BrokerSettings, addresses: Sequence[str]) -> dict[str, datetime]:

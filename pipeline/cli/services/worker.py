@@ -43,7 +43,8 @@ def worker(roles: str | None, processes: int | None, since: int | None, child: s
     """
     settings = load()
     set_up(settings.log_level, settings.log_format, child)
-    chosen = default_roles(settings) if roles is None else roles_named(_listed(roles))
+    given = [role.strip() for role in (roles or "").split(",") if role.strip()]
+    chosen = default_roles(settings) if roles is None else roles_named(given)
     if since is not None:
         from pipeline.worker.host.worker import begin  # noqa: PLC0415  # as below
 
@@ -59,7 +60,3 @@ def worker(roles: str | None, processes: int | None, since: int | None, child: s
     from pipeline.worker.processes import process  # noqa: PLC0415  # as above
 
     process.run(Worker(settings, chosen), STOP_TIMEOUT, child=child is not None)
-
-
-def _listed(roles: str) -> list[str]:
-    return [role.strip() for role in roles.split(",") if role.strip()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import IO, Any, Final
+from typing import IO, Final
 
 from pipeline.dialects.training import dpo, sft
 from pipeline.dialects.trajectory import atif
@@ -92,7 +92,8 @@ def parquet(out: IO[bytes], columns: Sequence[str]) -> Iterator[Put]:
 
     def put(line: Fields) -> None:
         nonlocal size
-        rows.append({name: _cell(line[name]) for name in columns})
+        cells = ((name, line[name]) for name in columns)
+        rows.append({name: cell if isinstance(cell, str) else json_text.dumps(cell) for name, cell in cells})
         size += sum(map(len, rows[-1].values()))
         if size >= GROUP_CHARACTERS:
             flush()
@@ -107,7 +108,3 @@ def parquet(out: IO[bytes], columns: Sequence[str]) -> Iterator[Put]:
         yield put
         if rows:
             flush()
-
-
-def _cell(value: Any) -> str:
-    return value if isinstance(value, str) else json_text.dumps(value)

@@ -24,8 +24,6 @@ from pipeline.turns.times import iso
 from turnmill.clock import now_ms
 from turnmill.errors import BrokerError
 
-DescribeTopics = Callable[[], Coroutine[None, None, list[Found]]]
-
 WEEK_MS = "604800000"  # the broker's default of `segment.ms`
 
 
@@ -76,7 +74,7 @@ def check(name: str) -> None:
     _say(name, in_store(lambda store: what_is_left(settings, store, name)), partial(describe_topics, settings))
 
 
-def _say(name: str, left: Left, topics: DescribeTopics) -> None:
+def _say(name: str, left: Left, topics: Callable[[], Coroutine[None, None, list[Found]]]) -> None:
     """Print what is left, and how long topics keep what they have; exit with status 1 if there is anything."""
     for key in left.held:
         click.echo(f"held, and left: {key.thread_id}")

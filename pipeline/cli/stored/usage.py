@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import click
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from pipeline.cli.options import Moment
@@ -129,11 +129,9 @@ def _show(report: UsageReport) -> None:
     query = report.query
     head = [*(["from"] if query.bucket else []), *query.group_by]
     figures = ["resp.", "turns", "cut", "err.", "input", "output", "thinking", "cache r/w", "cost $"]
-    judged = [plain(name) for name in query.feedback]
-    table = Table(*head, *figures, "first token", "duration", *judged, box=None, pad_edge=False)
-    for column in table.columns[len(head) :]:
-        column.justify = "right"
-        column.no_wrap = True
+    figures += ["first token", "duration", *(plain(name) for name in query.feedback)]
+    columns = (Column(name, justify="right", no_wrap=True) for name in figures)
+    table = Table(*head, *columns, box=None, pad_edge=False)
     for row in report.rows:
         table.add_row(*_names(row, query), *_cells(row.figures))
     if report.rows:

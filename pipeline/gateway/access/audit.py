@@ -12,8 +12,8 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 
 from pipeline.gateway.access.security import Admin, Admission, TheAdmission, admission_of
-from pipeline.gateway.parameters import PRIVATE, Moment, Tenant
 from pipeline.gateway.problems import Problem, documented
+from pipeline.gateway.routing import PRIVATE, Moment, Tenant
 from pipeline.gateway.state import TheGateway
 from pipeline.observability.audit import REFUSED, Actor, acting, audit, of
 from pipeline.stores.accounts.audit import AuditQuery, audit_page

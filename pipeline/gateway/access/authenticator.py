@@ -114,12 +114,10 @@ class Authenticator:
     def _unauthorized(self, detail: str, error: str) -> Problem:
         """Return the problem; where people can sign in, it names the providers."""
         challenge = 'Bearer realm="turnmill"' + (f", {error}" if error else "")
-        more = (
-            {}
-            if self.people is None
-            else {"sign_in": {provider.name: provider.title for provider in self.people.providers}}
-        )
-        return Problem("unauthorized", detail, headers={"WWW-Authenticate": challenge}, **more)
+        problem = Problem("unauthorized", detail, headers={"WWW-Authenticate": challenge})
+        if self.people is not None:
+            problem.more["sign_in"] = {provider.name: provider.title for provider in self.people.providers}
+        return problem
 
     def guard(self, headers: Mapping[str, str]) -> None:
         """Refuse pages of other origins while there are no tokens. Raises Problem, 403, on every path.
@@ -130,7 +128,8 @@ class Authenticator:
         """
         if not self.open:
             return
-        host = _without_port(headers.get("host", "localhost"))
+        name = headers.get("host", "localhost")
+        host = (name[1:].partition("]")[0] if name.startswith("[") else name.partition(":")[0]).lower()
         if host not in LOOPBACK:
             raise Problem("forbidden", f"without tokens the gateway is for localhost, not for a host {host!r:.80}")
         origin = headers.get("origin")
@@ -138,18 +137,11 @@ class Authenticator:
             raise Problem("forbidden", f"without tokens no page of {origin!r:.80} may call the gateway")
 
 
-def _principal(token: Token | None) -> Principal | None:
-    if token is None:
-        return None
+def _principal(token: Token) -> Principal:
     of = {"id": token.id, "rate": token.rate, "addresses": token.addresses}
     if token.session is None:
         of["expires_at"] = token.expires_at  # only for tokens: what a person makes may outlast the session
     return Principal(token.name, frozenset(token.scopes), token.tenant, **of)  # type: ignore[arg-type]  # each under its field's name
-
-
-def _without_port(host: str) -> str:
-    name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
-    return name.lower()
 
 
 def verifier_of(settings: Settings) -> JwtVerifier | None:

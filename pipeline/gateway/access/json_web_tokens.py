@@ -13,7 +13,7 @@ import jwt
 from jwt import PyJWK, PyJWKSet
 from jwt.exceptions import PyJWTError
 
-from pipeline.gateway.problems import Problem, unavailable
+from pipeline.gateway.problems import Problem, later
 
 # Only asymmetric signatures: with HS256, the public key could be used as the secret.
 ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
@@ -54,7 +54,14 @@ class JwtVerifier:
 
     async def verify(self, token: str) -> Claims:
         """Return the claims that matter here. Raises Problem, as `claims`."""
-        return self._claims(await self.claims(token))
+        claims = await self.claims(token)
+        tenant = claims.get(self._tenant_claim) if self._tenant_claim else None
+        if self._tenant_claim and not (isinstance(tenant, str) and tenant):
+            raise Problem("forbidden", f"the JSON Web Token has no claim {self._tenant_claim!r} that names a tenant")
+        claim = claims.get(self._scope_claim, ())
+        scopes = claim.split() if isinstance(claim, str) else claim if isinstance(claim, list) else ()
+        name = f"{tenant or self._issuer}/{claims.get('sub', 'jwt')}"
+        return Claims(name[:200], tuple(str(scope).removeprefix("turnmill:") for scope in scopes), tenant)
 
     async def claims(self, token: str) -> dict[str, Any]:
         """Return all claims. Raises Problem: 401 for a bad token, 503 if the issuer's keys can't be fetched."""
@@ -76,40 +83,22 @@ class JwtVerifier:
             raise Problem("unauthorized", detail, headers={"WWW-Authenticate": challenge}) from None
         return claims
 
-    def _claims(self, claims: dict[str, Any]) -> Claims:
-        tenant = claims.get(self._tenant_claim) if self._tenant_claim else None
-        if self._tenant_claim and not (isinstance(tenant, str) and tenant):
-            raise Problem("forbidden", f"the JSON Web Token has no claim {self._tenant_claim!r} that names a tenant")
-        claim = claims.get(self._scope_claim, ())
-        scopes = claim.split() if isinstance(claim, str) else claim if isinstance(claim, list) else ()
-        name = f"{tenant or self._issuer}/{claims.get('sub', 'jwt')}"
-        return Claims(name[:200], tuple(str(scope).removeprefix("turnmill:") for scope in scopes), tenant)
-
     async def _key(self, kid: object) -> PyJWK:
         if kid is not None and not isinstance(kid, str):
             raise jwt.InvalidTokenError("`kid` is no string")
         key, age = self._find(kid), time.monotonic() - self._asked
         if key is None or age > FRESH_SECONDS:
-            if self._asking is not None or age > self._least_wait(known=key is not None):
-                await self._news(wait=key is None or age > STALE_SECONDS)
+            wait = FRESH_SECONDS if key is not None else REQUEST_INTERVAL if self._keys else RETRY_INTERVAL
+            if self._asking is None and age > wait:  # once for all callers; who has no key, or too old ones, waits
+                self._asking = asyncio.create_task(self._refresh(), name="jwks")
+            if self._asking is not None and (key is None or age > STALE_SECONDS):
+                await asyncio.shield(self._asking)
             key = self._find(kid)
         if not self._keys:
-            raise unavailable(f"the keys that sign tokens can't be had from {self._url}: {self._trouble}")
+            raise later("unavailable", f"the keys that sign tokens can't be had from {self._url}: {self._trouble}")
         if key is None:
             raise jwt.InvalidTokenError("it is signed by a key that the issuer does not have")
         return key
-
-    def _least_wait(self, *, known: bool) -> float:
-        if known:
-            return FRESH_SECONDS
-        return REQUEST_INTERVAL if self._keys else RETRY_INTERVAL
-
-    async def _news(self, *, wait: bool) -> None:
-        """Fetch the keys, once for all callers. `wait`: the caller has no known key, or one that is too old."""
-        if self._asking is None:
-            self._asking = asyncio.create_task(self._refresh(), name="jwks")
-        if wait:
-            await asyncio.shield(self._asking)
 
     def _find(self, kid: str | None) -> PyJWK | None:
         if kid is None and len(self._keys) == 1:

@@ -13,7 +13,7 @@ from typing import Final
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope
 
-from pipeline.gateway.problems import RETRY_AFTER, Problem
+from pipeline.gateway.problems import Problem, later
 
 BURST_SECONDS: Final = 2.0  # seconds' worth of requests that may come at once
 MAX_CALLERS: Final = 10_000  # callers whose buckets are kept
@@ -58,11 +58,8 @@ class AtOnce:
     def begin(self, caller: Hashable) -> Callable[[], None]:
         """Count a request; return a function to be called at its end. Raises Problem where too many are open."""
         if self._open[caller] >= self._most:
-            raise Problem(
-                "rate-limited",
-                f"a token may have {self._most:,} requests open at once, with uploads and live streams: end some",
-                headers={"Retry-After": str(RETRY_AFTER)},
-            )
+            most = f"a token may have {self._most:,} requests open at once"
+            raise later("rate-limited", f"{most}, with uploads and live streams: end some")
         self._open[caller] += 1
         return partial(self._end, caller)
 

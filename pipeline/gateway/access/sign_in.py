@@ -103,8 +103,7 @@ class _Routes:
         kept = {**kept, "key": key, "to": to if to.startswith("#/") else "", "exp": now_ms() // 1000 + SIGN_IN_SECONDS}
         before = [cookie for cookie in request.cookies if cookie.startswith(self._begun_name(""))]
         if len(before) >= MAX_TABS:
-            for cookie in before:
-                self._forget(answer, cookie)
+            self._forget(answer, *before)
         state = key.rsplit("_", 1)[-1]
         self._keep(answer, self._begun_name(state), jwt.encode(kept, self._key(chosen), "HS256"), SIGN_IN_SECONDS)
         return answer
@@ -129,9 +128,7 @@ class _Routes:
             begun(self._admission, request)
             extra = of("sign-in", name, outcome=REFUSED)
             audit.warning("sign-in by %r refused: %s", name, type(error).__name__, extra=extra)
-            failed = self._failed(f"{provider.title} did not sign you in.", error)
-            self._forget(failed, attempt)
-            return failed
+            return self._forget(self._failed(f"{provider.title} did not sign you in.", error), attempt)
         who = column_text(str(claims.get("email") or claims.get("preferred_username") or claims["sub"])[:100]) or "?"
         grant = granted(claims, name, self._rules)
         if grant is None:
@@ -139,9 +136,7 @@ class _Routes:
             extra = of("sign-in", name, outcome=REFUSED)
             audit.warning("sign-in of %r by %r refused: no rule gives a role", who, name, extra=extra)
             text = f"You are {who}, and no rule gives you a role here. Ask {self._settings.gateway_oidc_contact}."
-            denied = _page(403, "You may not use this gateway", text)
-            self._forget(denied, attempt)
-            return denied
+            return self._forget(_page(403, "You may not use this gateway", text), attempt)
         secret, until = new_secret(), now_ms() + int(self._settings.gateway_session_seconds * 1000)
         scopes, idle = SCOPES[grant.role], int(self._settings.gateway_session_idle * 1000)
         session = Session(name, str(claims["sub"]), claims.get("sid"), grant.role, idle)
@@ -152,8 +147,7 @@ class _Routes:
         self._admission.authenticator.made.renew()
         begun(self._admission, request, who, made.id)
         audit.info("%r signed in by %r as %s", who, name, grant.role, extra=of("sign-in", name, grant.tenant))
-        answer = RedirectResponse(f"/{kept['to']}", 303)
-        self._forget(answer, attempt)
+        answer = self._forget(RedirectResponse(f"/{kept['to']}", 303), attempt)
         self._keep(answer, self._people.cookie, secret, int(self._settings.gateway_session_seconds))
         self._keep(answer, self._people.mark, "1", int(self._settings.gateway_session_seconds), seen=True)
         return answer
@@ -183,10 +177,7 @@ class _Routes:
                     to = (await client.create_logout_url(back, id_token, client_id=provider.client_id))["url"]
             except FAILURES as error:  # it has no such endpoint, or does not answer; the session ends here all the same
                 log.info("signed out of the gateway alone: %s", type(error).__name__)
-        answer = JSONResponse({"to": to})
-        for cookie in (self._people.cookie, self._people.mark):
-            self._forget(answer, cookie)
-        return answer
+        return self._forget(JSONResponse({"to": to}), self._people.cookie, self._people.mark)
 
     async def back_channel(self, request: Request, name: str) -> Response:
         """End sessions because their provider says so (OpenID Connect Back-Channel Logout 1.0, section 2.6)."""
@@ -198,7 +189,10 @@ class _Routes:
                 raise Problem("too-large", f"a log-out may have {FORM_BYTES:,} bytes")
         token = parse_qs(body.decode("utf-8", "replace")).get("logout_token", [""])[0]
         try:
-            claims = await (await self._verifier(provider)).claims(token)
+            if name not in self._verifiers:
+                keys = (await self._client(provider)).server_metadata["jwks_uri"]
+                self._verifiers[name] = JwtVerifier(keys, provider.issuer, provider.client_id, "", "")
+            claims = await self._verifiers[name].claims(token)
         except FAILURES:
             raise Problem("unavailable", f"{provider.title} does not answer") from None
         except Problem as problem:
@@ -235,12 +229,6 @@ class _Routes:
             claims = {**more, **claims}
         return claims
 
-    async def _verifier(self, provider: Provider) -> JwtVerifier:
-        if provider.name not in self._verifiers:
-            keys = (await self._client(provider)).server_metadata["jwks_uri"]
-            self._verifiers[provider.name] = JwtVerifier(keys, provider.issuer, provider.client_id, "", "")
-        return self._verifiers[provider.name]
-
     async def _end(self, request: Request) -> tuple[Session, str | None] | None:
         secret = request.cookies.get(self._people.cookie)
         if not secret:
@@ -265,8 +253,10 @@ class _Routes:
         secure = name.startswith("__Host-")
         answer.set_cookie(name, value, max_age=seconds, secure=secure, httponly=not seen, samesite="lax")
 
-    def _forget(self, answer: Response, name: str) -> None:
-        answer.delete_cookie(name, secure=name.startswith("__Host-"), samesite="lax")
+    def _forget(self, answer: Response, *names: str) -> Response:
+        for name in names:
+            answer.delete_cookie(name, secure=name.startswith("__Host-"), samesite="lax")
+        return answer
 
     def _failed(self, text: str, error: Exception) -> Response:
         log.warning("a sign-in failed: %s: %.300s", type(error).__name__, error)

@@ -69,7 +69,8 @@ class TokenMemory:
             store = await self._store()
             stamp = await tokens_stamp(store)
             if stamp != self._stamp:
-                self._known = _by_digest(await all_tokens(store))
+                now = now_ms()
+                self._known = {digest: token for token in await all_tokens(store) for digest in token.digests(now)}
                 self._stamp = stamp
                 ids = {token.id for token in self._known.values()}
                 self._used = {token_id: at for token_id, at in self._used.items() if token_id in ids}
@@ -78,8 +79,3 @@ class TokenMemory:
             if time.monotonic() - self._answered > STALE_SECONDS:
                 raise
         self._asked = time.monotonic()
-
-
-def _by_digest(tokens: list[Token]) -> dict[str, Token]:
-    now = now_ms()
-    return {digest: token for token in tokens for digest in token.digests(now)}

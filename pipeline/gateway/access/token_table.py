@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, Field, StringConstraints, ValidationError
 
 from pipeline.gateway.access.principal import Principal, Scope
 from pipeline.stores.accounts.tokens import Token
@@ -27,10 +27,8 @@ Name = Annotated[str, StringConstraints(min_length=1, max_length=100)]
 Tenant = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
 
-class TokenLine(BaseModel):
+class TokenLine(BaseModel, extra="forbid", frozen=True):
     """One token, as in the settings or the token file."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: Name
     sha256: Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
@@ -77,11 +75,10 @@ def networks(texts: Iterable[str]) -> tuple[str, ...]:
 def is_within(inner: Iterable[str], outer: Sequence[str]) -> bool:
     """Return True if each network or address of `inner` lies in one of `outer`, or if `outer` is empty."""
     around = [ipaddress.ip_network(text) for text in outer]
-    networks_within = map(ipaddress.ip_network, inner)
     return not around or all(
         # mypy doesn't see that both networks are of one IP version.
         any(network.version == other.version and network.subnet_of(other) for other in around)  # type: ignore[arg-type]  # same version
-        for network in networks_within
+        for network in map(ipaddress.ip_network, inner)
     )
 
 

@@ -6,13 +6,13 @@ from datetime import datetime
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Path, Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from pipeline.gateway.access.principal import Principal, Scope
 from pipeline.gateway.access.security import Admin, TheAdmission
 from pipeline.gateway.access.token_table import Name, Tenant, hashed, is_within, made_token, networks, new_secret
-from pipeline.gateway.parameters import Tenant as OfTenant
 from pipeline.gateway.problems import Problem, documented
+from pipeline.gateway.routing import Tenant as OfTenant
 from pipeline.gateway.state import Gateway, TheGateway
 from pipeline.observability.audit import audit, of
 from pipeline.stores.accounts import tokens as stored_tokens
@@ -29,10 +29,8 @@ router = APIRouter(prefix="/v1/tokens", tags=["tokens"])
 TokenId = Annotated[str, Path(max_length=100)]
 
 
-class TokenRequest(BaseModel):
+class TokenRequest(BaseModel, extra="forbid"):
     """The wanted token."""
-
-    model_config = ConfigDict(extra="forbid")
 
     name: Name
     scopes: list[Scope] = Field(min_length=1)

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from pipeline.gateway.access.security import Reader, ReaderOrSender, alternatives
 from pipeline.gateway.budgets.memory import Budgets, TheBudgets
-from pipeline.gateway.parameters import Tenant
+from pipeline.gateway.routing import Tenant
 from pipeline.policies.budgets import NANO, State
 from pipeline.turns.times import iso
 
@@ -82,12 +82,8 @@ def _state(state: State) -> BudgetState:
     budget = state.budget
     unit, scale = ("tokens", 1) if budget.unit == "tokens" else ("usd", NANO)
     return BudgetState(
-        name=budget.name,
-        tenant=budget.tenant,
-        agent=budget.agent,
-        model=budget.model,
+        **{name: getattr(budget, name) for name in ("name", "tenant", "agent", "model", "per")},
         unit=unit,
-        per=budget.per,
         limit=budget.limit / scale,
         used=state.used / scale,
         ratio=round(state.ratio, 6),

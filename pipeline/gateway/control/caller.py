@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from pipeline.gateway.access.principal import Principal
 from pipeline.gateway.access.security import Controller
 from pipeline.gateway.budgets.memory import Budgets
 from pipeline.gateway.control.commands import Commands, new_command
 from pipeline.gateway.live.run_watch import RunWatch
-from pipeline.gateway.parameters import ThreadId, Whose
 from pipeline.gateway.problems import Problem
+from pipeline.gateway.routing import ThreadId, Whose
 from pipeline.gateway.state import Gateway, TheGateway, unknown_thread
 from pipeline.observability.audit import about, audit
 from pipeline.stores.threads.reading import Waiting, WaitingWanted, run_events, waiting_threads
@@ -29,10 +29,8 @@ By = Annotated[
 ]
 
 
-class StopRequest(BaseModel):
+class StopRequest(BaseModel, extra="forbid"):
     """The body of a request to stop a run."""
-
-    model_config = ConfigDict(extra="forbid")
 
     mode: Annotated[Literal["now", "after_turn"], Field(description="`after_turn`: it finishes what it is saying.")] = (
         "now"
@@ -40,19 +38,15 @@ class StopRequest(BaseModel):
     by: By = None
 
 
-class SteerRequest(BaseModel):
+class SteerRequest(BaseModel, extra="forbid"):
     """A message to a run that is under way."""
-
-    model_config = ConfigDict(extra="forbid")
 
     text: Annotated[str, Field(min_length=1, max_length=STEER_CHARACTERS)]
     by: By = None
 
 
-class AnswerRequest(BaseModel):
+class AnswerRequest(BaseModel, extra="forbid"):
     """An answer to what a thread waits for."""
-
-    model_config = ConfigDict(extra="forbid")
 
     value: Annotated[
         Any, Field(description='To an approval: true, false, or {"approved", "reason"?, "args"?}; else any JSON value.')

@@ -58,8 +58,6 @@ MARKS: Final = (EVENT.encode(), b'"end"')  # a record without them changes no co
 
 log = logging.getLogger(__name__)
 
-Notify = Callable[[NoticeRecord], Awaitable[None]]
-
 
 @dataclass(slots=True, eq=False)
 class _Stream:
@@ -82,7 +80,7 @@ class Commands(Service):
         control_topic: str,
         follower: Follower,
         publisher: Callable[[], Awaitable[Publisher]],
-        notify: Notify,
+        notify: Callable[[NoticeRecord], Awaitable[None]],
         budgets: BudgetAnswers,
     ) -> None:
         self._follower = follower

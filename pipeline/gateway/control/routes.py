@@ -21,18 +21,16 @@ from pipeline.gateway.control.caller import (
     give,
 )
 from pipeline.gateway.control.commands import Commands, TheCommands
-from pipeline.gateway.live.event_stream import EventStream, comment, frame
-from pipeline.gateway.parameters import ThreadId, Whose
-from pipeline.gateway.problems import RETRY_AFTER, Problem, documented
-from pipeline.gateway.route_facts import facts
+from pipeline.gateway.live.event_stream import STREAMED, EventStream, comment, frame
+from pipeline.gateway.problems import Problem, documented, later
+from pipeline.gateway.routing import ThreadId, Whose, facts
 from pipeline.gateway.state import TheGateway
 from turnmill.limits import ANSWER_BYTES, NAMED_CHARACTERS
 from turnmill.wire.envelope import encode
 
 KEEP_ALIVE: Final = 15.0  # seconds
 RETRY_MS: Final = 2_000
-OF_THREAD: Final = ("unknown-thread",)
-RETRY_HEADER: Final = {"Retry-After": str(RETRY_AFTER)}
+OF_THREAD: Final = documented("unknown-thread")
 
 router = APIRouter(prefix="/v1", tags=["control"])
 
@@ -70,9 +68,7 @@ async def stop_run(
     return await caller.give(run_id, wanted or StopRequest())
 
 
-@router.post(
-    "/threads/{thread_id}/stop", status_code=202, summary="Stop a thread's runs", responses=documented(*OF_THREAD)
-)
+@router.post("/threads/{thread_id}/stop", status_code=202, summary="Stop a thread's runs", responses=OF_THREAD)
 async def stop_thread(caller: Annotated[Caller, Depends(caller_of)], wanted: StopRequest | None = None) -> CommandIds:
     """Tell each open run of a thread to stop."""
     return await caller.give_all(wanted or StopRequest())
@@ -88,10 +84,7 @@ async def steer_run(caller: Annotated[Caller, Depends(caller_of)], run_id: RunId
 
 
 @router.post(
-    "/threads/{thread_id}/steer",
-    status_code=202,
-    summary="Give a thread's runs a message",
-    responses=documented(*OF_THREAD),
+    "/threads/{thread_id}/steer", status_code=202, summary="Give a thread's runs a message", responses=OF_THREAD
 )
 async def steer_thread(caller: Annotated[Caller, Depends(caller_of)], message: SteerRequest) -> CommandIds:
     """Send a user's message to each open run of a thread."""
@@ -156,31 +149,17 @@ async def read_command(
     if known is None or principal.tenant not in (None, known.command.tenant):
         raise Problem("not-found", f"there is no command {command_id!r:.100} of the last minutes")
     command, standing = known.command, known.standing
-    return CommandState(
-        command_id=command.id,
-        kind=command.kind,
-        thread_id=command.thread_id,
-        run_id=command.run_id,
-        by=command.by,
-        at=command.at,
-        state=standing.state,
-        since=standing.at,
-        reason=standing.reason,
-    )
+    told = {name: getattr(command, name) for name in ("kind", "thread_id", "run_id", "by", "at")}
+    return CommandState(command_id=command.id, state=standing.state, since=standing.at, reason=standing.reason, **told)
 
 
-@router.get(
-    "/control",
-    summary="Commands for publishers",
-    response_class=Response,
-    responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
-)
+@router.get("/control", summary="Commands for publishers", response_class=Response, responses=STREAMED)
 @facts(endless=True)
 async def control_stream(gateway: TheGateway, commands: TheCommands, principal: Listening, still: Standing) -> Response:
     """Stream the commands to runs of the caller's tenant: first those that a run may still obey, then new ones."""
     await commands.ready()
     if not commands.has_room(principal.tenant):
-        raise Problem("rate-limited", "the tenant has its share of streams of commands", headers=RETRY_HEADER)
+        raise later("rate-limited", "the tenant has its share of streams of commands")
     return EventStream(_frames(commands, principal.tenant, still), gateway.metrics)
 
 

@@ -18,7 +18,7 @@ from pipeline.gateway.access.audit import read_out
 from pipeline.gateway.access.principal import Principal
 from pipeline.gateway.access.security import Admin, TheAdmission
 from pipeline.gateway.problems import Problem, documented
-from pipeline.gateway.route_facts import facts
+from pipeline.gateway.routing import facts
 from pipeline.gateway.state import Gateway, TheGateway
 from pipeline.kafka.offsets import bounds, record_count
 from pipeline.kafka.reading import read, reader
@@ -111,9 +111,9 @@ async def original(
     raise Problem("not-found", f"no dead letter is at {partition}:{offset}: retention may have removed it")
 
 
-def _of_all(principal: Principal) -> None:
+def _of_all(principal: Principal, why: str = "dead letters are of no tenant") -> None:
     if principal.tenant is not None:
-        raise Problem("forbidden", "dead letters are of no tenant: use a token without one")
+        raise Problem("forbidden", f"{why}: use a token without one")
 
 
 def _letter(record: Any) -> Letter | None:
@@ -123,15 +123,11 @@ def _letter(record: Any) -> Letter | None:
         return None  # a record that another program wrote
     value = letter.value or b""
     return Letter(
+        **{name: getattr(letter, name) for name in ("reason", "detail", "topic", "time", "redriven")},
         partition=record.partition,
         offset=record.offset,
-        reason=letter.reason,
-        detail=letter.detail,
-        topic=letter.topic,
         from_partition=letter.partition,
         from_offset=letter.offset,
-        time=letter.time,
-        redriven=letter.redriven,
         key=None if letter.key is None else letter.key[:PREVIEW_BYTES].decode("utf-8", "replace"),
         size=len(value),
         preview=value[:PREVIEW_BYTES].decode("utf-8", "replace"),
@@ -168,8 +164,7 @@ class Ledger(BaseModel):
 @facts("refused")
 async def ledger(gateway: TheGateway, principal: Admin) -> Ledger:
     """Count all runs. This reads the whole events topic, which takes a moment. For tokens without a tenant."""
-    if principal.tenant is not None:
-        raise Problem("forbidden", "the ledger is of all tenants: use a token without one")
+    _of_all(principal, "the ledger is of all tenants")
     settings = gateway.settings
     records = await record_count(settings, EVENTS)
     if records > MAX_RECORDS:

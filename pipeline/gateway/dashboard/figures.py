@@ -137,15 +137,12 @@ class FiguresReading:
         for at, sums in held:
             by_group: dict[int, list[int]] = {}
             for series, counts in sums.items():
-                if self._sees(series):
+                if like(series, self._only):
                     number = self._numbers.get(self._group(series), -1)
                     row = by_group.setdefault(number, [0] * len(FIELDS))
                     by_group[number] = [a + b for a, b in zip(row, counts, strict=True)]
             rows += [[at, number, *row] for number, row in sorted(by_group.items())]
         return rows
-
-    def _sees(self, series: Series) -> bool:
-        return like(series, self._only)
 
     def _group(self, series: Series) -> str | None:
         return TOTAL if self._by == "total" else getattr(series, self._by)
@@ -158,7 +155,7 @@ class FiguresReading:
         for _, sums in held:
             for series, counts in sums.items():
                 group = self._group(series)
-                if self._sees(series) and group not in self._numbers:
+                if like(series, self._only) and group not in self._numbers:
                     counted = counts[INDEX["input_tokens"]] + counts[INDEX["output_tokens"]], counts[INDEX["events"]]
                     size[group] = tuple(a + b for a, b in zip(size.get(group, (0, 0)), counted, strict=True))
         for group in sorted(size, key=lambda name: size[name], reverse=True)[: self._room - len(self.groups)]:
@@ -178,7 +175,7 @@ class Intake:
         self._handlers: Final[dict[str, Callable[[bytes, int], None]]] = {
             TELEMETRY.name: self._usage,
             TURNS.name: self._turn,
-            DEAD_LETTERS.name: self._dead_letter,
+            DEAD_LETTERS.name: lambda _, at: self.figures.add(at // 1000, ANY, {"dead_letters": 1}),
         }
 
     def take(self, topic: str, value: bytes | None, at: int) -> None:
@@ -200,9 +197,7 @@ class Intake:
     def _usage(self, value: bytes, at: int) -> None:
         record = telemetry.decode(value)
         data = record["data"]
-        if record["type"] != "data-sys-usage" or not isinstance(data, dict):
-            return
-        if not self._telemetry.first(record):
+        if record["type"] != "data-sys-usage" or not isinstance(data, dict) or not self._telemetry.first(record):
             return
         reading = Reading(data)
         known = tokens.read(reading)
@@ -227,9 +222,6 @@ class Intake:
             figures = {name: int(row[name] or 0) for name in ("turns", "interrupted", "errors", "cost_nano_usd")}
             figures["unpriced"] = int(row["cost_nano_usd"] is None and bool(row["total_tokens"]))
             self.figures.add(at // 1000, Series(_name(row["model"]), _name(row["agent_id"]), row["tenant"]), figures)
-
-    def _dead_letter(self, value: bytes, at: int) -> None:
-        self.figures.add(at // 1000, Series(None, None, None), {"dead_letters": 1})
 
 
 def _name(value: object) -> str | None:

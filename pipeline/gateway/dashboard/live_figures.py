@@ -16,15 +16,15 @@ import orjson
 from aiokafka import TopicPartition
 from fastapi import APIRouter, Query, Response
 
-from pipeline.assembly.run_list import ListedRun, RunList
+from pipeline.assembly.run_list import ListedRun
 from pipeline.gateway.access.security import Reader, Standing, Still
 from pipeline.gateway.dashboard.figures import ANY, FIELDS, WINDOW_SECONDS, By, FiguresReading, Intake, Series, like
 from pipeline.gateway.live.erased import Erased, TheErased
-from pipeline.gateway.live.event_stream import EventStream, frame
+from pipeline.gateway.live.event_stream import STREAMED, EventStream, frame
 from pipeline.gateway.live.follower import Follower, Offsets, Past
-from pipeline.gateway.live.following import Live, TheLive
+from pipeline.gateway.live.following import Live
 from pipeline.gateway.live.run_watch import RunWatch
-from pipeline.gateway.route_facts import facts
+from pipeline.gateway.routing import facts
 from pipeline.gateway.state import Gateway, Service, provided
 from topics.catalog import DEAD_LETTERS, EVENTS, TELEMETRY, TURNS
 from turnmill.clock import now_ms
@@ -53,17 +53,13 @@ class FiguresTail(Service):
         self._prices = gateway.settings.price_list
         self._follower = follower
         self._run_watch = run_watch
+        self.run_list = follower.runs
         self._names = {follower.name_of(topic): topic.name for topic in self.topics}
         self._leaving: asyncio.Task[None] | None = None
         self._watchers = 0
         self._late = 0.0  # time.monotonic() when the last late record was read
         self.intake = Intake(self._prices)
         self.skipped = 0
-
-    @property
-    def run_list(self) -> RunList:
-        """The index of runs."""
-        return self._follower.runs
 
     @property
     def trouble(self) -> str | None:
@@ -123,16 +119,11 @@ class FiguresTail(Service):
                 self.intake.take(self._names[partition.topic], record.value, record.timestamp)
 
 
-@router.get(
-    "/live",
-    summary="Figures as they happen",
-    response_class=Response,
-    responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
-)
+@router.get("/live", summary="Figures as they happen", response_class=Response, responses=STREAMED)
 @facts("own", endless=True)
 async def live(
     tail: Annotated[FiguresTail, provided(FiguresTail)],
-    streams: TheLive,
+    streams: Annotated[Live, provided(Live)],
     erased: TheErased,
     principal: Reader,
     still: Standing,

@@ -6,7 +6,7 @@ from typing import Annotated
 from uuid import uuid4
 
 from fastapi import APIRouter, Path
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from pipeline.gateway.access.principal import Principal
 from pipeline.gateway.access.security import Editor, Reader, TheAdmission
@@ -21,10 +21,8 @@ from turnmill.limits import VIEWS
 router = APIRouter(prefix="/v1/views", tags=["threads"])
 
 
-class ViewRequest(BaseModel):
+class ViewRequest(BaseModel, extra="forbid"):
     """The wanted view."""
-
-    model_config = ConfigDict(extra="forbid")
 
     name: Name
     address: str = Field(

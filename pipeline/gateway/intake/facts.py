@@ -4,53 +4,47 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, Field, StringConstraints, ValidationError
 
 from pipeline.dialects import DIALECTS
 from pipeline.dialects.recognition import AUTO
 from pipeline.gateway.problems import Problem
+from pipeline.gateway.routing import Named
 from turnmill.errors import InvalidRecord
 from turnmill.identity import thread_uuid
-from turnmill.limits import NAMED_CHARACTERS
 from turnmill.publish.run_info import RunInfo
 from turnmill.wire.envelope import MAX_INTEGER, loads
 
 PREFIX: Final = "turnmill_"
-DIALECT_NAMES: Final = tuple(DIALECTS)
 
-Text = Annotated[str, StringConstraints(min_length=1, max_length=NAMED_CHARACTERS)]
 End = Literal["complete", "aborted", "error", "disconnected", "open"]
 
 
-class Facts(BaseModel):
+class Facts(BaseModel, protected_namespaces=()):
     """Facts about a run that its stream doesn't hold, as query parameters."""
 
-    model_config = ConfigDict(protected_namespaces=())
-
-    agent_id: Text | None = Field(None, description="By default the agent's name, or `agent`.")
-    agent_name: Text | None = Field(None, description="Display name.")
-    model_name: Text | None = Field(None, description="If the stream does not name it.")
-    provider_name: Text | None = Field(None, description="If the stream does not name it.")
-    parent_run_id: Text | None = Field(None, description="The run that started this one, if this is a sub-agent's.")
-    parent_thread_id: Text | None = Field(None, description="The thread of the parent run, if it differs.")
-    continues: Text | None = Field(None, description="The run that this one follows.")
-    replaces: Text | None = Field(None, description="The run that this one is another version of.")
+    agent_id: Named | None = Field(None, description="By default the agent's name, or `agent`.")
+    agent_name: Named | None = Field(None, description="Display name.")
+    model_name: Named | None = Field(None, description="If the stream does not name it.")
+    provider_name: Named | None = Field(None, description="If the stream does not name it.")
+    parent_run_id: Named | None = Field(None, description="The run that started this one, if this is a sub-agent's.")
+    parent_thread_id: Named | None = Field(None, description="The thread of the parent run, if it differs.")
+    continues: Named | None = Field(None, description="The run that this one follows.")
+    replaces: Named | None = Field(None, description="The run that this one is another version of.")
     request: str | None = Field(None, description="JSON: the body that the agent's server was called with.")
 
 
-class FactHeaders(BaseModel):
+class FactHeaders(BaseModel, protected_namespaces=()):
     """Facts about a run as headers, for clients that can't set the query, which takes precedence."""
 
-    model_config = ConfigDict(protected_namespaces=())
-
-    turnmill_agent_id: Text | None = Field(None, description="As `agent_id`.")
-    turnmill_agent_name: Text | None = Field(None, description="As `agent_name`.")
-    turnmill_model_name: Text | None = Field(None, description="As `model_name`.")
-    turnmill_provider_name: Text | None = Field(None, description="As `provider_name`.")
-    turnmill_parent_run_id: Text | None = Field(None, description="As `parent_run_id`.")
-    turnmill_parent_thread_id: Text | None = Field(None, description="As `parent_thread_id`.")
-    turnmill_continues: Text | None = Field(None, description="As `continues`.")
-    turnmill_replaces: Text | None = Field(None, description="As `replaces`.")
+    turnmill_agent_id: Named | None = Field(None, description="As `agent_id`.")
+    turnmill_agent_name: Named | None = Field(None, description="As `agent_name`.")
+    turnmill_model_name: Named | None = Field(None, description="As `model_name`.")
+    turnmill_provider_name: Named | None = Field(None, description="As `provider_name`.")
+    turnmill_parent_run_id: Named | None = Field(None, description="As `parent_run_id`.")
+    turnmill_parent_thread_id: Named | None = Field(None, description="As `parent_thread_id`.")
+    turnmill_continues: Named | None = Field(None, description="As `continues`.")
+    turnmill_replaces: Named | None = Field(None, description="As `replaces`.")
     turnmill_request: str | None = Field(None, description="As `request`.")
     turnmill_from_seq: Annotated[int, Field(ge=0, le=MAX_INTEGER)] | None = Field(None, description="As `from_seq`.")
     traceparent: str | None = Field(None, description="The span that the run is a part of (W3C).")
@@ -64,7 +58,7 @@ HEADERS: Final = tuple(name.replace("_", "-") for name in FactHeaders.model_fiel
 class UploadQuery(Facts):
     """The query of an upload."""
 
-    dialect: Literal[AUTO, *DIALECT_NAMES] = Field(  # type: ignore[valid-type]  # the names of a registry
+    dialect: Literal[AUTO, *DIALECTS] = Field(  # type: ignore[valid-type]  # the names of a registry
         description="The protocol of the stream. `auto`: recognised by the first events, which wait until then."
     )
     tenant: Annotated[str, StringConstraints(max_length=200)] | None = Field(

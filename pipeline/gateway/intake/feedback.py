@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Annotated
 
 from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StringConstraints
+from pydantic import BaseModel, Field, StrictBool, StrictFloat, StrictInt, StringConstraints
 
 from pipeline.gateway.access.security import Judge, alternatives
 from pipeline.gateway.intake.uploads import TheUploads
-from pipeline.gateway.parameters import ThreadId, Whose
 from pipeline.gateway.problems import Problem, documented
+from pipeline.gateway.routing import Named, ThreadId, Whose
 from pipeline.gateway.state import TheGateway
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.threads.reading import erased_among
 from topics.thread_key import ThreadKey
 from turnmill.errors import InvalidRecord
-from turnmill.limits import COMMENT_CHARACTERS, FEEDBACK_CHARACTERS, NAMED_CHARACTERS
+from turnmill.limits import COMMENT_CHARACTERS, FEEDBACK_CHARACTERS
 from turnmill.publish.feedback import made
 from turnmill.wire.envelope import encode
 
 router = APIRouter(prefix="/v1/threads", tags=["threads"])
 
-Named = Annotated[str, StringConstraints(min_length=1, max_length=NAMED_CHARACTERS)]
 Short = Annotated[str, StringConstraints(min_length=1, max_length=FEEDBACK_CHARACTERS)]
-Comment = Annotated[str, StringConstraints(min_length=1, max_length=COMMENT_CHARACTERS)]
 Label = Annotated[str, StringConstraints(strict=True, max_length=FEEDBACK_CHARACTERS)]
 
 
-class FeedbackRequest(BaseModel):
+class FeedbackRequest(BaseModel, extra="forbid"):
     """Feedback on a thread, or on one of its turns."""
-
-    model_config = ConfigDict(extra="forbid")
 
     name: Annotated[Short, Field(description="What is judged: `helpful`, `correctness`, …")]
     value: Annotated[
@@ -40,7 +37,7 @@ class FeedbackRequest(BaseModel):
     turn_id: Annotated[Named | None, Field(description="Without it and `run_id`: the whole thread.")] = None
     run_id: Named | None = None
     message: Annotated[int | None, Field(ge=0, lt=2**31, description="The place of a message in the turn.")] = None
-    comment: Comment | None = None
+    comment: Annotated[str, StringConstraints(min_length=1, max_length=COMMENT_CHARACTERS)] | None = None
     by: Annotated[Short | None, Field(description="Who gives it; by default the token's name.")] = None
     id: Annotated[Named | None, Field(description="Feedback with the same id is replaced.")] = None
 
@@ -77,12 +74,9 @@ async def give_feedback(
         raise Problem("bad-request", error.detail) from None
     value = encode(record)
     key = ThreadKey.of(record["thread_id"], bounded)
-    try:
-        erased = await erased_among(await gateway.store(), [key])
-    except StoreError:  # the thread may be deleted; a worker checks again
-        erased = set()
-    if erased:
-        raise Problem("conflict", "the thread was deleted, and nothing more is stored of it")
+    with suppress(StoreError):  # the thread may be deleted; a worker checks again
+        if await erased_among(await gateway.store(), [key]):
+            raise Problem("conflict", "the thread was deleted, and nothing more is stored of it")
     publisher = await gateway.feedback.get()
     uploads.outage.take(publisher, bounded, len(value))
     await publisher.put(record["thread_id"].encode(), value)

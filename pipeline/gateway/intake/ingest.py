@@ -17,11 +17,9 @@ from pipeline.gateway.access.limits import BodyTooLarge, BodyTooSlow, chunks
 from pipeline.gateway.access.security import Sender
 from pipeline.gateway.intake.facts import End, FactHeaders, UploadQuery, facts_of, info_of
 from pipeline.gateway.intake.uploads import TheUploads, Upload
-from pipeline.gateway.parameters import ThreadId
 from pipeline.gateway.problems import Problem, documented
-from pipeline.gateway.route_facts import facts
-from pipeline.gateway.slots import TheAside
-from pipeline.gateway.state import Gateway, TheGateway
+from pipeline.gateway.routing import ThreadId, facts
+from pipeline.gateway.state import Gateway, TheAside, TheGateway
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.threads.reading import erased_among
 from topics.thread_key import ThreadKey

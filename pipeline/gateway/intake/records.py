@@ -22,8 +22,7 @@ from pipeline.gateway.access.security import Sender
 from pipeline.gateway.intake.ingest import Refusal
 from pipeline.gateway.intake.uploads import TheUploads
 from pipeline.gateway.problems import Problem, documented
-from pipeline.gateway.slots import SMALL_BYTES, TheAside
-from pipeline.gateway.state import TheGateway
+from pipeline.gateway.state import SMALL_BYTES, TheAside, TheGateway
 from topics.catalog import EVENTS
 from turnmill.errors import InvalidRecord, Reason
 from turnmill.identity import thread_uuid
@@ -66,11 +65,6 @@ class Batch:
     refusals: list[Refusal] = field(default_factory=list)
     events: Counter[str] = field(default_factory=Counter)  # by dialect
 
-    @property
-    def reasons(self) -> Counter[str]:
-        """The number of refused records by reason."""
-        return Counter(refused.reason for refused in self.refusals)
-
 
 @router.post(
     "/records",
@@ -110,7 +104,7 @@ async def publish(
         raise Problem("too-large", f"one request may have {most:,} bytes: send the records in several") from None
     except ClientDisconnect:
         raise Problem("bad-request", "the body broke off: nothing of it was published") from None
-    uploads.count_events(batch.events, batch.reasons)
+    uploads.count_events(batch.events, Counter(refused.reason for refused in batch.refusals))
     return TakenRecords(records=len(batch.records), refusals=batch.refusals)
 
 

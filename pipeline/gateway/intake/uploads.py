@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pipeline.assembly.dialect import Dialect, StreamEnd
 from pipeline.dialects.recognition import Recognition
-from pipeline.gateway.problems import RETRY_AFTER, Problem
+from pipeline.gateway.problems import later
 from pipeline.gateway.state import Gateway, Service, provided
 from pipeline.observability import metrics as m
 from pipeline.policies.pools import SPOOL
@@ -42,11 +42,8 @@ class Outage:
             if self._room.shares.total:
                 self._room = self._empty()
         elif tenant is not None and not self._room.take(tenant, count):
-            raise Problem(
-                "unavailable",
-                "the broker is away, and the spool holds as much of this tenant's as it may",
-                headers={"Retry-After": str(RETRY_AFTER)},
-            )
+            full = "the broker is away, and the spool holds as much of this tenant's as it may"
+            raise later("unavailable", full)
 
     def _empty(self) -> Room:
         return Room(min(SPOOL.size, self._spool // 2))

@@ -25,6 +25,7 @@ class Erasure:
     """The gateway's memory of whether a thread was deleted.
 
     `asked`: when the store was last queried; `wanted`: when a reader last needed the answer (by time.monotonic()).
+    `erased` is final.
     """
 
     asked: float = -math.inf
@@ -47,7 +48,8 @@ class Erased(Service):
         now = time.monotonic()
         for wanted in threads:
             self._known.setdefault(wanted, Erasure()).wanted = now
-        unsure = [thread for thread in threads if self._is_unsure(thread, now - ERASED_TTL)]
+        late, known = now - ERASED_TTL, self._known
+        unsure = [asked for asked in threads if known[asked].asked <= late and not known[asked].erased]
         if unsure:
             unsure += self._soon_unsure(now, {*unsure})
             for asked in unsure:  # set before the query: a single reader of many asks, the others use what is known
@@ -61,10 +63,6 @@ class Erased(Service):
         while len(self._known) > ERASED_CACHE_SIZE:
             self._known.popitem(last=False)
         return erased
-
-    def _is_unsure(self, thread: ThreadKey, late: float) -> bool:
-        known = self._known[thread]
-        return known.asked <= late and not known.erased  # a deletion is final
 
     def _soon_unsure(self, now: float, but: set[ThreadKey]) -> list[ThreadKey]:
         """Return other threads whose answer soon expires and is still wanted.

@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Annotated, Final
+from typing import Final
 
 from pipeline.assembly.run_list import ListedRun
 from pipeline.gateway.access.security import Still
@@ -16,7 +16,7 @@ from pipeline.gateway.live.follower import YIELD_RECORDS
 from pipeline.gateway.live.recent_events import EventId, Reading
 from pipeline.gateway.live.tail import EventTail
 from pipeline.gateway.problems import Problem
-from pipeline.gateway.state import Service, provided
+from pipeline.gateway.state import Service
 from pipeline.kafka.reading import portions
 from pipeline.observability import metrics as m
 from topics.thread_key import ThreadKey
@@ -48,21 +48,16 @@ class Live(Service):
     def __init__(self, tail: EventTail, metrics: m.Metrics) -> None:
         self.tail = tail
         self.metrics = metrics
-        self._stopping = False
+        self.stopping = False  # True once the readers were told to end
 
     def stop(self) -> None:
         """End all streams."""
-        self._stopping = True
+        self.stopping = True
         self.tail.wake()
 
     async def close(self) -> None:
         """End all streams."""
         self.stop()
-
-    @property
-    def stopping(self) -> bool:
-        """True if the readers were told to end."""
-        return self._stopping
 
     async def follow(self, thread: ThreadKey, after: EventId | None, replay: str, still: Still) -> Following:
         """Begin to follow a thread. Raises BrokerError, and Problem if `after` doesn't exist."""
@@ -91,7 +86,7 @@ class Live(Service):
         asked, ends = time.monotonic(), time.monotonic() + STREAM_SECONDS
         with self.metrics.in_progress(m.LIVE_READERS):
             async with self.tail.heard(following.thread) as news:
-                while not self._stopping and time.monotonic() < ends:
+                while not self.stopping and time.monotonic() < ends:
                     if time.monotonic() - asked > RECHECK_INTERVAL:
                         if not await following.still():
                             return
@@ -143,6 +138,3 @@ async def _within(event: asyncio.Event, seconds: float) -> bool:
     await event.wait()
     over.cancel()
     return loop.time() < over.when()
-
-
-TheLive = Annotated[Live, provided(Live)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
 
@@ -16,12 +17,11 @@ from pipeline.gateway.access.security import Reader, Standing
 from pipeline.gateway.live.erased import TheErased
 from pipeline.gateway.live.event_record import EventRecord
 from pipeline.gateway.live.event_stream import HEADERS, EventStream, comment, frame
-from pipeline.gateway.live.following import Following, Live, TheLive
+from pipeline.gateway.live.following import Following, Live
 from pipeline.gateway.live.recent_events import EventId, Frame, InOrder, LiveEvent, Reading
-from pipeline.gateway.parameters import ThreadId, Whose
 from pipeline.gateway.problems import Problem, documented
-from pipeline.gateway.route_facts import facts
-from pipeline.gateway.state import Gateway, TheGateway, only_one, unknown_thread
+from pipeline.gateway.routing import ThreadId, Whose, facts
+from pipeline.gateway.state import Gateway, TheGateway, only_one, provided, unknown_thread
 from pipeline.observability import metrics as m
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.threads.reading import erased_among, thread_summary
@@ -86,7 +86,7 @@ class LiveQuery(BaseModel):
 @facts("own", endless=True)
 async def live(
     gateway: TheGateway,
-    streams: TheLive,
+    streams: Annotated[Live, provided(Live)],
     erased: TheErased,
     principal: Reader,
     still: Standing,
@@ -99,7 +99,10 @@ async def live(
     Their ids are the same on every gateway, so a reader that was disconnected can resume, here or elsewhere, exactly
     after the last id that it got.
     """
-    after = _event_id(last_event_id or query.last_event_id)
+    given = last_event_id or query.last_event_id
+    after = EventId.parse(given) if given else None
+    if given and after is None:
+        raise Problem("bad-event-id", f"{given!r:.100} is no id of an event: PARTITION-OFFSET.INDEX is expected")
     thread = await _thread(gateway, streams, thread_id, principal.bounded(query.tenant))
 
     async def goes_on() -> bool:
@@ -108,8 +111,12 @@ async def live(
     following = await streams.follow(thread, after, query.replay, goes_on)
     if query.dialect is not None:
         return await _resumed(gateway, streams, following, DIALECTS[query.dialect], after, query.starting_after)
-    if not (following.runs or query.wait or await _has(streams, following, after)):
-        await _check_known(gateway, thread_id, thread)
+    # A caller that never read the place can't make us search for it.
+    if not (following.runs or query.wait or (after is not None and await streams.at(following, after))):
+        # Its runs are not among the recent ones: if they ended long ago, it is stored.
+        with suppress(StoreError):
+            if await thread_summary(await gateway.store(), thread) is None:
+                raise unknown_thread(thread_id)
     behind = None
     if query.replay == "none" and after is None and following.stop > 0:
         # A reader that is cut off before its first event resumes after the events that it did not ask for.
@@ -232,13 +239,9 @@ async def _frames_of_run(
             if event.end is not None:
                 rest = frames.rest()
                 is_cut = event.end == "aborted" and by is not None and not (finished or any(left.last for left in rest))
-                why = f"the run was stopped by {by}"
-                last = (
-                    [frame(encode(stopped_event)) for stopped_event in stopped_events(dialect.name, why)]
-                    if is_cut
-                    else []
-                )
-                for left in [*(waiting.data for waiting in rest if waiting.data), *last, *done]:
+                last = stopped_events(dialect.name, f"the run was stopped by {by}") if is_cut else ()
+                ending = [*(frame(encode(stopped_event)) for stopped_event in last), *done]
+                for left in [*(waiting.data for waiting in rest if waiting.data), *ending]:
                     yield left
                 return
             by = by or _stopped_by(event.event, dialect)
@@ -273,13 +276,6 @@ def _stopped_by(event: Any, dialect: Dialect) -> str | None:
     return str(event.get("by")) if event.get("state") == "acknowledged" else None
 
 
-def _event_id(text: str | None) -> EventId | None:
-    event_id = EventId.parse(text) if text else None
-    if text and event_id is None:
-        raise Problem("bad-event-id", f"{text!r:.100} is no id of an event: PARTITION-OFFSET.INDEX is expected")
-    return event_id
-
-
 async def _thread(gateway: Gateway, streams: Live, conversation_id: str, tenant: str | None) -> ThreadKey:
     """Return the thread of this id; `tenant`: None for any, "" for none.
 
@@ -302,21 +298,3 @@ async def _thread(gateway: Gateway, streams: Live, conversation_id: str, tenant:
     if deleted:
         raise unknown_thread(conversation_id)
     return key
-
-
-async def _has(streams: Live, following: Following, event_id: EventId | None) -> bool:
-    """Return True if the caller's place is in the thread. One who never read it can't make us search for it."""
-    return event_id is not None and await streams.at(following, event_id) is not None
-
-
-async def _check_known(gateway: Gateway, conversation_id: str, thread: ThreadKey) -> None:
-    """Raise Problem if a thread is unknown.
-
-    Its runs are not among the recent ones: if they ended long ago, it is stored.
-    """
-    try:
-        summary = await thread_summary(await gateway.store(), thread)
-    except StoreError:
-        return
-    if summary is None:
-        raise unknown_thread(conversation_id)

@@ -6,13 +6,13 @@ It starts at the first request for open runs, or the first scrape of `/metrics`,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 from aiokafka import TopicPartition
 
 from pipeline.assembly.run_list import RunList
 from pipeline.gateway.live.follower import Follower, Offsets, Past
-from pipeline.gateway.state import Service, provided
+from pipeline.gateway.state import Service
 from pipeline.observability import metrics as m
 from pipeline.worker.repair.open_runs import beginnings, silent
 from topics.catalog import EVENTS, STATE
@@ -56,6 +56,3 @@ class RunWatch(Service):
         if partition.topic == self._state:
             for record in records:
                 self._follower.runs.take_state(record.key, record.value)
-
-
-TheRunWatch = Annotated[RunWatch, provided(RunWatch)]

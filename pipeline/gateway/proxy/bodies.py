@@ -12,7 +12,7 @@ from starlette.types import Receive
 
 from pipeline.gateway.access import limits
 from pipeline.gateway.access.limits import BodyTooLarge, BodyTooSlow
-from pipeline.gateway.problems import RETRY_AFTER, Problem
+from pipeline.gateway.problems import Problem, later
 from turnmill.limits import PROXIED_BYTES
 from turnmill.shares import Room
 
@@ -34,11 +34,8 @@ class Taken:
     def more(self, count: int) -> None:
         """Take `count` more bytes. Raises Problem if the tenant's share is used up."""
         if not self.room.take(self.tenant, count):
-            raise Problem(
-                "unavailable",
-                "the gateway holds as many bytes of requests to models as it may for one tenant, or for all",
-                headers={"Retry-After": str(RETRY_AFTER)},
-            )
+            full = "the gateway holds as many bytes of requests to models as it may for one tenant, or for all"
+            raise later("unavailable", full)
         self.bytes += count
 
 
@@ -82,8 +79,3 @@ def length(headers: list[tuple[bytes, bytes]]) -> str | None:
     """
     held = dict(headers)
     return None if b"transfer-encoding" in held else held.get(b"content-length", b"").decode("latin-1") or None
-
-
-def is_there(headers: list[tuple[bytes, bytes]]) -> bool:
-    """Return True if a request has a body."""
-    return b"transfer-encoding" in dict(headers) or length(headers) not in (None, "0")

@@ -1,4 +1,4 @@
-"""The connections to upstreams: one pool for the gateway.
+"""The connections to upstreams: one pool for the gateway; and requests on them that are not published.
 
 aiohttp rather than httpx: the gateway has it anyway, and it takes a third of the CPU for a stream, and a sixth for a
 short answer (docs/performance.md). Nothing is followed, decoded, kept or added: no redirect, no compression, no cookie,
@@ -7,8 +7,12 @@ no `.netrc`.
 
 from __future__ import annotations
 
+from typing import Final
+
 import aiohttp
 from aiohttp import hdrs
+
+from turnmill.capture.passing import CapturedCall
 
 CONNECT_TIMEOUT = 10.0  # seconds, with TLS
 IDLE_TIMEOUT = 15.0  # seconds for which an unused connection is kept: less than servers do
@@ -17,6 +21,23 @@ MAX_HEADERS = 256
 
 # Headers that aiohttp would add by itself.
 NOT_ADDED = (hdrs.ACCEPT, hdrs.ACCEPT_ENCODING, hdrs.USER_AGENT, hdrs.CONTENT_TYPE)
+
+
+class NotFollowed:
+    """A request that is passed on and not published, with the methods of a CapturedCall."""
+
+    ended: Final = True
+    dialect: Final = ""
+    stop: Final = None
+
+    def answered(self, *_: object) -> None:
+        """Nothing."""
+
+    data = finished = failed = cancelled = stopped = answered
+
+
+NOT_FOLLOWED: Final = NotFollowed()
+Followed = CapturedCall | NotFollowed
 
 
 def session(*, trust_env: bool = False) -> aiohttp.ClientSession:

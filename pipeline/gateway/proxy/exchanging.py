@@ -14,10 +14,10 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Send
 from yarl import URL
 
+from pipeline.gateway.live.event_stream import gone
 from pipeline.gateway.problems import Problem
-from pipeline.gateway.proxy.client import reason, session
+from pipeline.gateway.proxy.client import Followed, reason, session
 from pipeline.gateway.proxy.passed_headers import Headers, downward
-from pipeline.gateway.proxy.publishing import Followed
 from pipeline.gateway.proxy.upstreams import Upstream
 from pipeline.observability import metrics as m
 from turnmill.capture import refusal
@@ -66,13 +66,6 @@ class Passing:
             await self._send({"type": "http.response.body", "body": last})
 
 
-async def refused(send: Send, dialect: str, why: str) -> None:
-    """Answer a call that was stopped before it had an answer."""
-    headers = [(name.encode(), value.encode()) for name, value in refusal.HEADERS.items()]
-    await send({"type": "http.response.start", "status": refusal.STATUS, "headers": headers})
-    await send({"type": "http.response.body", "body": refusal.whole(dialect, why)})
-
-
 class Exchanges:
     """Exchanges over a pool of connections to all upstreams.
 
@@ -106,9 +99,9 @@ class Exchanges:
         except asyncio.CancelledError:
             outcome = "cancelled"
         except Problem:
-            self._count_one(going, "failed")
+            self._metrics.add(m.PROXIED, upstream=going.upstream.name, outcome="failed")
             raise
-        self._count_one(going, outcome)
+        self._metrics.add(m.PROXIED, upstream=going.upstream.name, outcome=outcome)
 
     async def _exchange(self, going: Outgoing, followed: Followed, send: Send) -> str:
         """Send the request, pass the answer on, and return the outcome. Raises Problem if there is no answer at all."""
@@ -117,9 +110,11 @@ class Exchanges:
             answer = await heard.during(partial(self._asked, going, followed))
         except RunStopped as stopped:
             followed.stopped()
-            await refused(send, followed.dialect, str(stopped))
+            headers = [(name.encode(), value.encode()) for name, value in refusal.HEADERS.items()]
+            await send({"type": "http.response.start", "status": refusal.STATUS, "headers": headers})
+            await send({"type": "http.response.body", "body": refusal.whole(followed.dialect, str(stopped))})
             return "stopped"
-        names = _names(answer.raw_headers)
+        names = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in answer.raw_headers}
         passing = Passing(answer.content, followed, send, self._idle)
         try:
             followed.answered(answer.status, names)
@@ -178,17 +173,9 @@ class Exchanges:
         followed.failed(why)
         raise Problem(kind, f"{going.upstream.name}: {why}")
 
-    def _count_one(self, going: Outgoing, outcome: str) -> None:
-        self._metrics.add(m.PROXIED, upstream=going.upstream.name, outcome=outcome)
-
 
 async def left(receive: Receive, read: asyncio.Event) -> None:
     """Return once the client has disconnected."""
     await read.wait()
     with suppress(ClientDisconnect):
-        while (await receive())["type"] != "http.disconnect":
-            continue
-
-
-def _names(headers: tuple[tuple[bytes, bytes], ...]) -> dict[str, str]:
-    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in headers}
+        await gone(receive)

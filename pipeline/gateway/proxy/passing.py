@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Mapping
+import time
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
 from fastapi import APIRouter
@@ -19,19 +20,17 @@ from pipeline.gateway.access.security import Admission, admitted
 from pipeline.gateway.access.token_table import PREFIX
 from pipeline.gateway.budgets.memory import Budgets
 from pipeline.gateway.live.follower import Follower
-from pipeline.gateway.problems import Problem, unavailable
+from pipeline.gateway.problems import Problem, later
 from pipeline.gateway.proxy import bodies
+from pipeline.gateway.proxy.client import NOT_FOLLOWED
 from pipeline.gateway.proxy.exchanging import Exchanges, Outgoing, left
-from pipeline.gateway.proxy.holding import Holding, Leaving
 from pipeline.gateway.proxy.passed_headers import of_call, readable, upward
-from pipeline.gateway.proxy.path_token import AFTER, HEADER
-from pipeline.gateway.proxy.publishing import NOT_FOLLOWED, Publishing, Sharing
-from pipeline.gateway.proxy.upstreams import Upstream, upstreams
-from pipeline.gateway.slots import SMALL_BYTES, Aside
-from pipeline.gateway.state import Gateway, Service
+from pipeline.gateway.proxy.publishing import Publishing, Sharing
+from pipeline.gateway.proxy.upstreams import AFTER, HEADER, Upstream, upstreams
+from pipeline.gateway.state import SMALL_BYTES, Aside, Gateway, Service
 from pipeline.observability import metrics as m
-from pipeline.policies.budgets import Budget
-from pipeline.policies.pools import BODIES, CONVERSATIONS
+from pipeline.policies.budgets import Budget, Verdict
+from pipeline.policies.pools import BODIES, CONVERSATIONS, HELD
 from pipeline.turns.times import iso
 from turnmill.capture.capture import Call
 from turnmill.capture.conversations import Conversations
@@ -49,7 +48,42 @@ MAX_BUDGETS_SHOWN: Final = 10
 ASKED: Final = "nobody has answered yet whether more may be used: "
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
+POLL_INTERVAL: Final = 0.25  # seconds between two looks at a verdict that a call waits for
+
 Counting = tuple[Budget, ...]  # the budgets that count a call
+Leaving = Callable[[], Coroutine[Any, Any, None]]
+
+
+class Holding:
+    """Holds calls while a person is asked whether more of a budget may be used.
+
+    Each waits for at most `within` seconds.
+    """
+
+    def __init__(self, budgets: Budgets, within: float) -> None:
+        self._budgets = budgets
+        self._within = within
+        self._room = Room(HELD.size)
+
+    async def verdict(self, tenant: str | None, budgets: Collection[Budget], leaving: Leaving) -> Verdict:
+        """Return the verdict on a tenant's call, once no question is open any more, or after the longest hold.
+
+        `leaving` returns when the client has disconnected; then raises ClientDisconnect.
+        """
+        verdict = self._budgets.verdict(tenant, budgets)
+        if not verdict.asks or not self._room.take(tenant, 1):
+            return verdict
+        until, gone = time.monotonic() + self._within, asyncio.ensure_future(leaving())
+        try:
+            while verdict.asks and time.monotonic() < until:
+                await asyncio.wait((gone,), timeout=POLL_INTERVAL)
+                if gone.done():
+                    raise ClientDisconnect
+                verdict = self._budgets.verdict(tenant, budgets)
+            return verdict
+        finally:
+            gone.cancel()
+            self._room.give(tenant, 1)
 
 
 class Proxy(Service):
@@ -119,9 +153,10 @@ class Proxy(Service):
             size = bodies.length(headers)
             if size is not None:
                 passed.append(("Content-Length", size))
-            there = bodies.is_there(headers)
-            body = self._as_it_comes(receive, read) if there else None
-            if not there:
+            body = None
+            if size not in (None, "0") or b"transfer-encoding" in dict(headers):
+                body = self._as_it_comes(receive, read)
+            else:
                 read.set()
             going = Outgoing(upstream, scope["method"], url, passed, body, read)
             await self._exchanges.pass_on(going, NOT_FOLLOWED, receive, send)
@@ -142,7 +177,9 @@ class Proxy(Service):
             if counted:
                 passed = readable(passed)
                 if followed.ended:
-                    raise unavailable("a budget counts this call, and it can't be recorded now: it is not passed on")
+                    raise later(
+                        "unavailable", "a budget counts this call, and it can't be recorded now: it is not passed on"
+                    )
             await self._exchanges.pass_on(Outgoing(upstream, "POST", url, passed, asked, read), followed, receive, send)
 
     async def _admitted(self, scope: Scope) -> Principal:

@@ -18,10 +18,11 @@ from aiokafka import TopicPartition
 
 from pipeline.gateway.live.event_record import EventRecord
 from pipeline.gateway.live.follower import Offsets, Past
+from pipeline.gateway.proxy.client import NOT_FOLLOWED, Followed
 from pipeline.policies.pools import CAPTURES
 from pipeline.stores.database.opened import Opened
 from topics.catalog import EVENTS
-from turnmill.capture.capture import Call, Capture, CapturedCall
+from turnmill.capture.capture import Call, Capture
 from turnmill.capture.conversations import ANSWERED_HEADER, Conversations, fact_of
 from turnmill.capture.reading import Reading
 from turnmill.publish.publisher import Publisher
@@ -35,23 +36,6 @@ PLACE_TIMEOUT: Final = 1.0  # seconds
 LOG_INTERVAL: Final = 60.0  # seconds between two log lines of the same content
 
 log = logging.getLogger(__name__)
-
-
-class NotFollowed:
-    """A request that is passed on and not published, with the methods of a CapturedCall."""
-
-    ended: Final = True
-    dialect: Final = ""
-    stop: Final = None
-
-    def answered(self, *_: object) -> None:
-        """Nothing."""
-
-    data = finished = failed = cancelled = stopped = answered
-
-
-NOT_FOLLOWED: Final = NotFollowed()
-Followed = CapturedCall | NotFollowed
 
 
 class Publishing:

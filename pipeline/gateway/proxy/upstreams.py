@@ -1,8 +1,11 @@
-"""The servers that TURNMILL_GATEWAY_PROXY names, and the URL that a path below `/proxy` means. Pure.
+"""The servers that TURNMILL_GATEWAY_PROXY names, and the URL that a path below `/proxy` means.
 
     openai,anthropic,vllm=http://vllm.internal:8000
 
 A name alone is a known provider; `NAME=URL` is any other server, or a provider at another address.
+
+A path may also hold the gateway's token, for programs that can set an address and no header: `/proxy/t/TOKEN/openai/…`.
+It is taken out of the path before anything else sees the request, so that no log of the gateway's can hold it.
 """
 
 from __future__ import annotations
@@ -10,7 +13,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import SplitResult, unquote_to_bytes, urlsplit
+from urllib.parse import SplitResult, unquote, unquote_to_bytes, urlsplit
+
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pipeline.gateway.problems import Problem
 from turnmill.capture.providers import APIS, BASES, PROVIDERS, dialect_of
@@ -20,6 +25,9 @@ VARIABLE: Final = "TURNMILL_GATEWAY_PROXY"
 NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 TOKEN: Final = "t"  # noqa: S105  # in `/proxy/t/TOKEN/…` it stands where a name could
 PLAIN: Final = re.compile(rb"[!-~]*")  # characters that a path or a query may have in a request line
+HEADER: Final = b"turnmill-token"
+BEFORE: Final = b"/proxy/t/"
+AFTER: Final = b"/proxy/"
 MAX_DECODINGS: Final = 4  # how often a path is decoded in search of hidden segments
 
 
@@ -93,3 +101,29 @@ def _leaves(path: bytes) -> bool:
             return any(byte < 0x20 or byte == 0x7F for byte in path)
         path = decoded
     return True
+
+
+class PathToken:
+    """The outermost layer of the app: moves the token of a path into the header that usually carries it."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """ASGI."""
+        if scope["type"] == "http" and scope["raw_path"].startswith(BEFORE):
+            scope = without_token(scope)
+        await self._app(scope, receive, send)
+
+
+def without_token(scope: Scope) -> Scope:
+    """Return the request as if its token had come in the header; the value that the header had is dropped."""
+    token, _, rest = scope["raw_path"].removeprefix(BEFORE).partition(b"/")
+    path = AFTER + rest
+    headers = [(name, value) for name, value in scope["headers"] if name != HEADER]
+    return {
+        **scope,
+        "raw_path": path,
+        "path": unquote(path.decode("latin-1")),
+        "headers": [*headers, (HEADER, unquote(token.decode("latin-1")).encode("utf-8", "replace"))],
+    }

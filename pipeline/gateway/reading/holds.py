@@ -7,8 +7,8 @@ from pydantic import BaseModel
 
 from pipeline.gateway.access.principal import Principal
 from pipeline.gateway.access.security import Admin
-from pipeline.gateway.parameters import Tenant, ThreadId
-from pipeline.gateway.problems import Problem, documented
+from pipeline.gateway.problems import OF_STORED, Problem
+from pipeline.gateway.routing import Tenant, ThreadId
 from pipeline.gateway.state import TheGateway
 from pipeline.observability.audit import about, audit
 from pipeline.stores.keeping import holding as stored_holding
@@ -26,7 +26,7 @@ class Hold(BaseModel):
     changed: bool
 
 
-@router.put("/{thread_id}/hold", summary="Hold a thread", responses=documented("unknown-thread", "conflict"))
+@router.put("/{thread_id}/hold", summary="Hold a thread", responses=OF_STORED)
 async def hold_thread(gateway: TheGateway, principal: Admin, thread_id: ThreadId, tenant: Tenant = None) -> Hold:
     """Hold a thread: until it is released, it can't be deleted, and does not expire, whatever the retention.
 
@@ -41,7 +41,7 @@ async def hold_thread(gateway: TheGateway, principal: Admin, thread_id: ThreadId
     return _held(principal, key, held=True, changed=changed)
 
 
-@router.delete("/{thread_id}/hold", summary="Release a held thread", responses=documented("unknown-thread", "conflict"))
+@router.delete("/{thread_id}/hold", summary="Release a held thread", responses=OF_STORED)
 async def release_thread(gateway: TheGateway, principal: Admin, thread_id: ThreadId, tenant: Tenant = None) -> Hold:
     """Release a thread: it can be deleted again, and expires by its age."""
     key = await gateway.find(thread_id, principal.bounded(tenant))

@@ -12,9 +12,9 @@ from starlette.responses import Response
 from pipeline.gateway.access.security import Reader
 from pipeline.gateway.budgets.memory import TheBudgets
 from pipeline.gateway.live.erased import TheErased
-from pipeline.gateway.live.run_watch import TheRunWatch
-from pipeline.gateway.parameters import JSON
-from pipeline.gateway.state import TheGateway
+from pipeline.gateway.live.run_watch import RunWatch
+from pipeline.gateway.routing import JSON
+from pipeline.gateway.state import TheGateway, provided
 from pipeline.stores.threads.reading import Waiting, WaitingWanted, waiting_threads
 from pipeline.worker.assemble.limits import limits_of
 from pipeline.worker.repair.open_runs import OpenRunRow, Wanted, rows
@@ -62,7 +62,7 @@ class RunsQuery(BaseModel):
 )
 async def list_runs(
     gateway: TheGateway,
-    watch: TheRunWatch,
+    watch: Annotated[RunWatch, provided(RunWatch)],
     erased: TheErased,
     budgets: TheBudgets,
     principal: Reader,

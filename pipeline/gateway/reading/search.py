@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Field
 
 from pipeline.gateway.access.security import Reader
-from pipeline.gateway.parameters import PRIVATE, Moment, Tenant
 from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.reading.threads import OFF
-from pipeline.gateway.route_facts import facts
-from pipeline.gateway.slots import TheSlots
-from pipeline.gateway.state import TheGateway
+from pipeline.gateway.routing import PRIVATE, Moment, Tenant, facts
+from pipeline.gateway.state import TheGateway, TheSlots
 from pipeline.stores.search.hits import MAX_HITS, ROLES, SearchPage, SearchQuery, find_turns
 from pipeline.turns.spoken_text import KINDS, Kind
 from turnmill.limits import SEARCH_CHARACTERS
-
-ROLE_NAMES: Final = tuple(ROLES)
 
 router = APIRouter(prefix="/v1/search", tags=["threads"])
 
@@ -33,7 +29,7 @@ class SearchParameters(BaseModel):
     )
     tenant: Tenant = None
     agent: str | None = Field(None, max_length=500, description="Only turns of this agent's runs.")
-    role: Literal[ROLE_NAMES] | None = Field(None, description="Only text of this role.")  # type: ignore[valid-type]  # the names of a registry
+    role: Literal[tuple(ROLES)] | None = Field(None, description="Only text of this role.")  # type: ignore[valid-type]  # the names of a registry
     since: Moment | None = Field(None, description="Said at or after this time.")
     until: Moment | None = Field(None, description="Said before this time.")
     inside: list[Literal[KINDS]] = Field(  # type: ignore[valid-type]  # the names of a registry

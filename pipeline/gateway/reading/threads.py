@@ -1,4 +1,4 @@
-"""Stored threads over HTTP: list, read in any format, the tree of sub-agents, delete."""
+"""Stored threads over HTTP: list, read in any format, the tree of sub-agents, delete; what models were asked."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ import asyncio
 import hashlib
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Header, Query, Response
+from fastapi import APIRouter, Header, Path, Query, Response
 from pydantic import BaseModel, Field
 
 from pipeline.dialects import FORMATS
 from pipeline.gateway.access.audit import read_out
 from pipeline.gateway.access.security import Admin, Reader, TheAdmission
-from pipeline.gateway.parameters import JSON, PRIVATE, Moment, Tenant, ThreadId
-from pipeline.gateway.problems import Problem, documented
-from pipeline.gateway.route_facts import facts
-from pipeline.gateway.slots import TheSlots
-from pipeline.gateway.state import Gateway, TheGateway, unknown_thread
+from pipeline.gateway.problems import OF_STORED, Problem, documented
+from pipeline.gateway.routing import JSON, PRIVATE, Moment, Tenant, ThreadId, facts
+from pipeline.gateway.state import Gateway, TheGateway, TheSlots, unknown_thread
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.keeping.erasure import erase
 from pipeline.stores.search import threads as stored_threads
@@ -36,10 +34,9 @@ from turnmill.limits import TREE_THREADS
 
 MAX_DEPTH: Final = 20  # levels of a tree
 
-router = APIRouter(prefix="/v1/threads", tags=["threads"])
+router = APIRouter(prefix="/v1", tags=["threads"])
 
 FORMAT_NAMES: Final = tuple(FORMATS)
-SORT_NAMES: Final = tuple(SORTS)
 MAX_USD: Final = 1e9
 OFF: Final = "searches are turned off here: TURNMILL_SEARCH"
 
@@ -84,7 +81,7 @@ class ThreadsQuery(BaseModel):
     )
     external_id: str | None = Field(None, max_length=1000, description="Only with this conversation id.")
     search: str | None = Field(None, max_length=200, description="In title, first prompt, ids; any case.")
-    sort: Literal[SORT_NAMES] = Field(UPDATED, description="Sort by this, greatest first.")  # type: ignore[valid-type]  # the names of a registry
+    sort: Literal[tuple(SORTS)] = Field(UPDATED, description="Sort by this, greatest first.")  # type: ignore[valid-type]  # the names of a registry
 
 
 class ThreadQuery(BaseModel):
@@ -112,7 +109,7 @@ class ThreadQuery(BaseModel):
     tenant: Tenant = None
 
 
-@router.get("", summary="List threads", responses=documented("bad-cursor"))
+@router.get("/threads", summary="List threads", responses=documented("bad-cursor"))
 @facts("own")
 async def list_threads(
     gateway: TheGateway, slots: TheSlots, principal: Reader, query: Annotated[ThreadsQuery, Query()]
@@ -136,7 +133,7 @@ async def list_threads(
 
 
 @router.get(
-    "/{thread_id}",
+    "/threads/{thread_id}",
     summary="Read a thread",
     response_class=Response,
     responses={
@@ -194,11 +191,7 @@ async def read_thread(
     return Response(data, headers=headers, media_type=JSON)
 
 
-@router.get(
-    "/{thread_id}/tree",
-    summary="A thread and its sub-agents' threads",
-    responses=documented("unknown-thread", "conflict"),
-)
+@router.get("/threads/{thread_id}/tree", summary="A thread and its sub-agents' threads", responses=OF_STORED)
 @facts("own")
 async def tree(gateway: TheGateway, principal: Reader, thread_id: ThreadId, tenant: Tenant = None) -> ThreadTree:
     """Return the threads spawned by this one, the threads spawned by them, and so on."""
@@ -225,7 +218,7 @@ async def tree(gateway: TheGateway, principal: Reader, thread_id: ThreadId, tena
     return top
 
 
-@router.delete("/{thread_id}", summary="Delete a thread", responses=documented("unknown-thread", "conflict"))
+@router.delete("/threads/{thread_id}", summary="Delete a thread", responses=OF_STORED)
 @facts("deleted")
 async def delete_thread(gateway: TheGateway, principal: Admin, thread_id: ThreadId, tenant: Tenant = None) -> Deleted:
     """Delete turns, usage, large values, and the archive's rows of a thread, for good; later records are not stored.
@@ -239,6 +232,22 @@ async def delete_thread(gateway: TheGateway, principal: Admin, thread_id: Thread
     return Deleted(
         thread_id=key.thread_id, objects=erased.objects, segments=erased.segments, sub_agents=gone, held=held
     )
+
+
+@router.get("/requests/{sha256}", summary="What a model was asked", responses=documented("unknown-request"))
+async def read_request(
+    gateway: TheGateway,
+    principal: Reader,
+    response: Response,
+    sha256: Annotated[str, Path(max_length=64, description="As `meta:request` of a response has it.")],
+    tenant: Tenant = None,
+) -> dict[str, Any]:
+    """Return the body of a request in the form of the provider's API, without its messages."""
+    bodies = await request_bodies(await gateway.store(), [sha256], principal.bounded(tenant))
+    if sha256 not in bodies:
+        raise Problem("unknown-request", f"no turn in the store names the request {sha256}")
+    response.headers.update(PRIVATE)
+    return bodies[sha256]
 
 
 async def _document(

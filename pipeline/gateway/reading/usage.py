@@ -9,9 +9,8 @@ from pydantic import BaseModel, Field
 
 from pipeline.gateway.access.audit import read_out
 from pipeline.gateway.access.security import Reader, TheAdmission
-from pipeline.gateway.parameters import JSON, PRIVATE, Tenant, ThreadId
-from pipeline.gateway.problems import documented
-from pipeline.gateway.route_facts import facts
+from pipeline.gateway.problems import OF_STORED, documented
+from pipeline.gateway.routing import JSON, PRIVATE, Tenant, ThreadId, facts
 from pipeline.gateway.state import TheGateway
 from pipeline.stores.threads.summaries import TurnUsage
 from pipeline.stores.usage.query import usage_report
@@ -92,11 +91,7 @@ class ThreadUsage(BaseModel):
     turns: dict[str, TurnUsage]
 
 
-@router.get(
-    "/v1/threads/{thread_id}/usage",
-    summary="Tokens and cost of each turn",
-    responses=documented("unknown-thread", "conflict"),
-)
+@router.get("/v1/threads/{thread_id}/usage", summary="Tokens and cost of each turn", responses=OF_STORED)
 @facts("own")
 async def thread_usage(
     gateway: TheGateway, principal: Reader, thread_id: ThreadId, tenant: Tenant = None

@@ -11,8 +11,8 @@ from pydantic import BaseModel, Field
 
 from pipeline.gateway.access.principal import Principal
 from pipeline.gateway.access.security import Admin
-from pipeline.gateway.parameters import Tenant
 from pipeline.gateway.problems import Problem, documented
+from pipeline.gateway.routing import Tenant
 from pipeline.gateway.state import Gateway, TheGateway
 from pipeline.observability.audit import audit, of
 from pipeline.policies.webhooks import (
@@ -32,7 +32,7 @@ from turnmill.limits import WEBHOOKS
 KEY_BYTES: Final = 32
 OLD_SECRET_MS: Final = 86_400_000  # for which deliveries are signed with both secrets
 
-router = APIRouter(prefix="/v1/webhooks", tags=["webhooks"])
+router = APIRouter(prefix="/v1/webhooks", tags=["webhooks"], responses=documented("conflict"))
 
 WebhookId = Annotated[str, Path(max_length=100)]
 
@@ -69,7 +69,7 @@ class WebhookList(BaseModel):
     webhooks: list[ListedWebhook]
 
 
-@router.post("", status_code=201, summary="Set up a webhook", responses=documented("bad-request", "conflict"))
+@router.post("", status_code=201, summary="Set up a webhook", responses=documented("bad-request"))
 async def add_webhook(
     gateway: TheGateway, principal: Admin, wanted: WebhookRequest, tenant: Tenant = None
 ) -> NewWebhook:
@@ -90,7 +90,7 @@ async def add_webhook(
     return _fresh(made)
 
 
-@router.get("", summary="Webhooks of the API", responses=documented("conflict"))
+@router.get("", summary="Webhooks of the API")
 async def list_webhooks(gateway: TheGateway, principal: Admin, tenant: Tenant = None) -> WebhookList:
     """List the webhooks, without their secrets, and without those of the gateway's settings."""
     bound = principal.bounded(tenant)
@@ -99,7 +99,7 @@ async def list_webhooks(gateway: TheGateway, principal: Admin, tenant: Tenant = 
     return WebhookList(webhooks=[_shown(webhook, waiting.get(webhook.id, 0)) for webhook in mine])
 
 
-@router.get("/{webhook_id}", summary="A webhook", responses=documented("not-found", "conflict"))
+@router.get("/{webhook_id}", summary="A webhook", responses=documented("not-found"))
 async def read_webhook(gateway: TheGateway, principal: Admin, webhook_id: WebhookId) -> ListedWebhook:
     """Return a webhook, without its secret."""
     webhook = await _webhook(gateway, principal, webhook_id)
@@ -107,7 +107,7 @@ async def read_webhook(gateway: TheGateway, principal: Admin, webhook_id: Webhoo
     return _shown(webhook, waiting.get(webhook.id, 0))
 
 
-@router.post("/{webhook_id}/secret", summary="Renew a webhook's secret", responses=documented("not-found", "conflict"))
+@router.post("/{webhook_id}/secret", summary="Renew a webhook's secret", responses=documented("not-found"))
 async def rotate_secret(gateway: TheGateway, principal: Admin, webhook_id: WebhookId) -> NewWebhook:
     """Give a webhook a new secret, which is shown once. For 24 hours, deliveries are signed with both."""
     webhook = await _webhook(gateway, principal, webhook_id)
@@ -119,9 +119,7 @@ async def rotate_secret(gateway: TheGateway, principal: Admin, webhook_id: Webho
     return _fresh(webhook, secret)
 
 
-@router.delete(
-    "/{webhook_id}", status_code=204, summary="Delete a webhook", responses=documented("not-found", "conflict")
-)
+@router.delete("/{webhook_id}", status_code=204, summary="Delete a webhook", responses=documented("not-found"))
 async def delete_webhook(gateway: TheGateway, principal: Admin, webhook_id: WebhookId) -> None:
     """Delete a webhook; its waiting deliveries are dropped."""
     webhook = await _webhook(gateway, principal, webhook_id)
@@ -151,14 +149,7 @@ def _missing(webhook_id: str) -> Problem:
 
 
 def _shown(webhook: Webhook, waiting: int = 0) -> ListedWebhook:
-    return ListedWebhook(
-        id=webhook.id,
-        url=webhook.url,
-        events=list(webhook.events),
-        tenant=webhook.tenant,
-        created_at=webhook.created_at,
-        waiting=waiting,
-    )
+    return ListedWebhook.model_validate(webhook, from_attributes=True).model_copy(update={"waiting": waiting})
 
 
 def _fresh(webhook: Webhook, secret: str | None = None) -> NewWebhook:

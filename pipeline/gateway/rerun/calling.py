@@ -1,4 +1,6 @@
-"""Sends a request to a model, turns the answer into events of its wire, assembles them as a worker does, publishes.
+"""Chooses which stored answer to ask for again, and the request to send for it: its body, address and key.
+
+Sends that request to its model, turns the answer into events of its wire, assembles them as a worker does, publishes.
 
 Two answers to the same question are compared by text, tools, tokens, cost and time.
 """
@@ -7,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Final
 from uuid import uuid4
 
@@ -15,11 +17,16 @@ import aiohttp
 
 from pipeline.assembly.offline import assemble
 from pipeline.dialects import DIALECTS
-from pipeline.dialects.asked_again import answered
+from pipeline.dialects.asked_again import HISTORY, answered, request_again, with_system, with_value
 from pipeline.gateway.proxy.client import reason
-from pipeline.gateway.rerun.choosing import Request
 from pipeline.policies.prices import Prices
+from pipeline.stores.content.store import ContentStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.reading import read_records
+from pipeline.stores.threads.requests import request_bodies
 from pipeline.stores.threads.rows import record_rows
+from pipeline.turns.branches import one_branch
+from pipeline.turns.requests import request_of
 from pipeline.turns.spoken_text import spoken, tools_called
 from pipeline.turns.tokens import NANO
 from topics import json_text
@@ -27,12 +34,122 @@ from topics.json_text import Fields
 from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
 from turnmill.capture.exchange import Exchange
+from turnmill.capture.providers import APIS, BASES, GENERATE, PROVIDERS
 from turnmill.clock import now_ms
+from turnmill.errors import CallerError
 from turnmill.publish.publisher import Publisher
 from turnmill.wire.envelope import VERSION
 
 ANSWER_TIMEOUT: Final = 600.0  # seconds that one answer may take
 MESSAGE_MEMBERS: Final = ("message", "detail", "error", "reason")  # members of an interruption, the most detailed first
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request to a model. `headers` include the key, and are neither printed nor published."""
+
+    dialect: str
+    provider: str
+    model: str
+    url: str
+    headers: Mapping[str, str]
+    body: Fields
+
+
+def request(
+    dialect: str, provider: str | None, model: str, body: Fields, base: str | None, variables: Mapping[str, str]
+) -> Request:
+    """Return the request. Raises CallerError if its server or its key is unknown."""
+    api = APIS[dialect]
+    name = provider if provider in BASES else api.owner if provider is None or base else None
+    if name is None:
+        raise CallerError(f"no address is known for the provider {provider!r:.60}: give it by --base-url")
+    server = PROVIDERS[name]
+    address = (base or variables.get(server.variable) or BASES[name] + server.version).rstrip("/")
+    key = next((variables[variable] for variable in server.keys if variables.get(variable)), None)
+    if key is None:
+        raise CallerError(f"the request goes out with your own key: set {' or '.join(server.keys)}")
+    path = api.streamed.format(model=model)
+    if address.endswith("/v1"):
+        path = path.removeprefix("/v1")
+    return Request(dialect, provider or name, model, address + path, api.headers_with(key), body)
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """The changes to make to a request."""
+
+    model: str | None
+    system: str | None
+    tools: Any
+    values: Mapping[str, Any]
+    base: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """One answer to ask for again, and the request for it."""
+
+    key: ThreadKey
+    record: TurnRecord
+    request: Request
+
+
+async def chosen(
+    store: ThreadStore,
+    contents: ContentStore,
+    key: ThreadKey,
+    stored: Fields,
+    turn: str | None,
+    changes: Changes,
+    variables: Mapping[str, str],
+) -> Chosen | None:
+    """Return the answer to ask for again, None if there is none whose request is stored.
+
+    `stored`: its thread; `turn`: id of turn or run, None: the newest; `variables`: environment with key and addresses.
+    Raises CallerError.
+    """
+    document = await contents.inlined(key, stored)
+    turns = document["turns"] if turn else one_branch(document)["turns"]
+    names = [
+        turn_document
+        for turn_document in reversed(turns)
+        if turn in (None, turn_document.get("meta:turn_id"), turn_document.get("meta:run_id"))
+    ]
+    meant = next((name for name in names if answered(name)), None)
+    if meant is None:
+        return None
+    response, position = answered(meant) or ({}, 0)
+    name = request_of(response) or ""
+    asked = (await request_bodies(store, [name], key.tenant or "")).get(name)
+    record = next(
+        read_record for read_record in await read_records(store, key) if read_record["turn_id"] == meant["meta:turn_id"]
+    )
+    if asked is None:
+        return None
+    if record["dialect"] not in HISTORY or "request" in asked:
+        if turn is None:
+            return None
+        raise CallerError(f"a request of {record['dialect']} can't be sent again: those of providers' APIs can")
+    body = _changed(request_again(document, meant, position, asked, record["dialect"]), record["dialect"], changes)
+    model = changes.model or asked.get("model") or response.get("model_name") or ""
+    provider = response.get("provider_name")
+    return Chosen(key, record, request(record["dialect"], provider, model, body, changes.base, variables))
+
+
+def _changed(body: Fields, dialect: str, changes: Changes) -> Fields:
+    if changes.model is not None and dialect != GENERATE:
+        body = {**body, "model": changes.model}
+    if changes.system is not None:
+        body = with_system(body, dialect, changes.system)
+    if changes.tools is not None:
+        body = {**body, "tools": changes.tools}
+    for path, value in changes.values.items():
+        try:
+            body = with_value(body, path, value)
+        except ValueError as error:
+            raise CallerError(f"{path}: {error}") from None
+    return body
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,10 +253,6 @@ class Pair:
     run_id: str | None
     before: Answer
     after: Answer
-
-    def document(self) -> Fields:
-        """Return the pair as JSON."""
-        return asdict(self)
 
 
 def answer_of(record: TurnRecord, prices: Prices) -> Answer:

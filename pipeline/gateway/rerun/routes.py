@@ -10,35 +10,28 @@ import os
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Header
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, StringConstraints
+from pydantic import BaseModel, Field, SecretStr
 
 from pipeline.gateway.access.security import Again, alternatives
-from pipeline.gateway.parameters import ThreadId, Whose
 from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.proxy.client import session
-from pipeline.gateway.rerun.calling import Pair, answer_of, assembled, call, publish
-from pipeline.gateway.rerun.choosing import Changes, chosen
-from pipeline.gateway.slots import TheSlots
-from pipeline.gateway.state import Service, TheGateway, provided, unknown_thread
+from pipeline.gateway.rerun.calling import Changes, Pair, answer_of, assembled, call, chosen, publish
+from pipeline.gateway.routing import Named, ThreadId, Whose
+from pipeline.gateway.state import Service, TheGateway, TheSlots, provided, unknown_thread
 from pipeline.observability.audit import about, audit
 from pipeline.policies.pools import RERUNS
 from pipeline.policies.slots import Slots
 from pipeline.stores.threads.reading import read_thread
 from turnmill.capture.providers import BASES, PROVIDERS
-from turnmill.limits import NAMED_CHARACTERS
 
 ACTION: Final = "thread.rerun"
 PROMPT_CHARACTERS: Final = 1_000_000
 
 router = APIRouter(prefix="/v1/threads", tags=["threads"])
 
-Named = Annotated[str, StringConstraints(min_length=1, max_length=NAMED_CHARACTERS)]
 
-
-class RerunRequest(BaseModel):
+class RerunRequest(BaseModel, extra="forbid"):
     """Which answer to ask for again, and the changes to its request."""
-
-    model_config = ConfigDict(extra="forbid")
 
     turn: Annotated[Named | None, Field(description="Id of the turn or its run; by default the newest answer.")] = None
     model: Annotated[Named | None, Field(description="Another model of the same provider.")] = None

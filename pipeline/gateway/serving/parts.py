@@ -17,10 +17,6 @@ from pipeline.policies.pools import Pool
 PACKAGE: Final = "pipeline.gateway"
 
 
-def _always(_: Gateway) -> bool:
-    return True
-
-
 @dataclass(frozen=True, slots=True)
 class Part:
     """A row. Modules are named as text, below `pipeline.gateway`, and loaded only where the part `exists`.
@@ -32,7 +28,7 @@ class Part:
     """
 
     name: str
-    exists: Callable[[Gateway], object] = _always
+    exists: Callable[[Gateway], object] = lambda _: True
     services: tuple[str, ...] = ()
     routers: tuple[str, ...] = ()
     listeners: tuple[str, ...] = ()
@@ -60,7 +56,7 @@ PARTS: Final = (
         services=("access.security:Admission",),
         unshared={"access.limits": "an entry for each token; a token whose entry is forgotten may do more, not less"},
     ),
-    Part("threads aside", services=("slots:Aside",), pools=(pools.ASIDE,)),
+    Part("threads aside", services=("state:Aside",), pools=(pools.ASIDE,)),
     Part(
         "uploads",
         services=("intake.uploads:Uploads",),
@@ -69,15 +65,8 @@ PARTS: Final = (
     ),
     Part(
         "stored threads",
-        services=("slots:StoreSlots",),
-        routers=(
-            "reading.threads",
-            "reading.runs",
-            "reading.holds",
-            "reading.search",
-            "reading.requests",
-            "reading.webhooks",
-        ),
+        services=("state:StoreSlots",),
+        routers=("reading.threads", "reading.runs", "reading.holds", "reading.search", "reading.webhooks"),
         pools=(pools.SEARCHES, pools.READS),
         unshared={"reading.threads": "in a slot of READS"},
     ),
@@ -153,7 +142,7 @@ PARTS: Final = (
         routers=("proxy.passing",),
         listeners=("proxy.publishing:Sharing",),
         pools=(pools.BODIES, pools.CAPTURES, pools.CONVERSATIONS, pools.HELD),
-        layer="proxy.path_token:PathToken",
+        layer="proxy.upstreams:PathToken",
     ),
     Part(
         "budgets that stop runs",

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from pipeline.gateway.access.security import Reader
-from pipeline.gateway.live.run_watch import TheRunWatch
+from pipeline.gateway.live.run_watch import RunWatch
 from pipeline.gateway.state import OpenStore, Service, TheGateway, provided
 from pipeline.kafka.offsets import group_lag, record_count
 from pipeline.observability import metrics as m
@@ -102,10 +102,7 @@ async def _broker(settings: Settings) -> tuple[list[RoleLag], int]:
             group=role.group(settings),
             topic=role.topic.full_name(settings.topic_prefix),
             lag=sum(row.lag for row in rows),
-            partitions=[
-                PartitionPlace(partition=row.partition, committed=row.committed, end=row.end, lag=row.lag)
-                for row in rows
-            ],
+            partitions=[PartitionPlace.model_validate(row, from_attributes=True) for row in rows],
         )
         for role, rows in zip(running, lags, strict=True)
     ]
@@ -221,7 +218,7 @@ async def readyz(gateway: TheGateway) -> JSONResponse:
 
 
 @router.get("/metrics", summary="Metrics", response_class=Response)
-async def metrics(gateway: TheGateway, runs: TheRunWatch, request: Request) -> Response:
+async def metrics(gateway: TheGateway, runs: Annotated[RunWatch, provided(RunWatch)], request: Request) -> Response:
     """Return metrics in Prometheus or OpenMetrics text. They name routes and statuses, no tenants or threads."""
     runs.count()
     encode, content_type = choose_encoder(", ".join(request.headers.getlist("accept")))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from starlette.requests import ClientDisconnect
 
-from pipeline.gateway.proxy.holding import Holding
+from pipeline.gateway.proxy.passing import Holding
 from pipeline.policies.budgets import Verdict
 from pipeline.policies.pools import HELD
 
@@ -18,7 +18,7 @@ ASKS, DENIED, FREE = Verdict(allowed=False, asks=True), Verdict(allowed=False), 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.gateway.proxy.holding.POLL_INTERVAL", 0.01)
+    monkeypatch.setattr("pipeline.gateway.proxy.passing.POLL_INTERVAL", 0.01)
 
 
 async def stays() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pipeline.gateway.proxy.passed_headers import downward, upward
-from pipeline.gateway.proxy.path_token import without_token
+from pipeline.gateway.proxy.upstreams import without_token
 
 
 def test_a_request_keeps_what_is_for_the_provider() -> None:

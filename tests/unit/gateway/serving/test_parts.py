@@ -15,7 +15,7 @@ import pytest
 from fastapi import APIRouter
 
 from pipeline.gateway.access.security import Reader
-from pipeline.gateway.route_facts import FACTS, facts
+from pipeline.gateway.routing import FACTS, facts
 from pipeline.gateway.serving.app import create_app
 from pipeline.gateway.serving.parts import PACKAGE, PARTS, Part, named
 from pipeline.gateway.state import Gateway, Service, provided
