@@ -1,4 +1,4 @@
-"""Values of any wire, read with care: texts, objects, identifiers of content, and ends of streams. Pure."""
+"""Values of any wire, read with care: texts, numbers, objects, identifiers of content, and ends of streams. Pure."""
 
 from __future__ import annotations
 
@@ -23,6 +23,11 @@ def text_or_none(value: Any) -> str | None:
 def text_or_empty(value: Any) -> str:
     """Return a text as it is, "" for any other value."""
     return value if isinstance(value, str) else ""
+
+
+def number_or_none(value: Any) -> int | None:
+    """Return a whole number as it is, None for any other value; JSON's true and false are no numbers."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def text_or_json(value: Any) -> str:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from pipeline.assembly.parts import Part
 from pipeline.dialects.anthropic.keys import note
+from pipeline.dialects.wire_values import text_or_empty
 from pipeline.turns.arguments import arguments
 from pipeline.turns.text import join
 from topics.json_text import Fields
@@ -93,8 +94,8 @@ def opened(block: Fields, provider: str) -> Block:
     if kind in CALLS:
         call: Fields = {
             "part_kind": CALLS[kind],
-            "tool_name": _text_or_empty(block.get("name")),
-            "tool_call_id": _text_or_empty(block.get("id")),
+            "tool_name": text_or_empty(block.get("name")),
+            "tool_call_id": text_or_empty(block.get("id")),
         }
         call["args"] = None
         note(call, {"type": kind, **_rest(block, "type", "id", "name", "input")})
@@ -115,8 +116,8 @@ def hollow(delta: Fields, provider: str) -> Block | None:
 def _thought(block: Fields, kind: str, provider: str) -> Part:
     part = Part({"part_kind": "thinking", "content": "", "provider_name": provider})
     if kind == REDACTED:
-        part.fields |= {"signature": _text_or_empty(block.get("data")), "thinking_id": REDACTED}
-    elif _text_or_empty(block.get("signature")):
+        part.fields |= {"signature": text_or_empty(block.get("data")), "thinking_id": REDACTED}
+    elif text_or_empty(block.get("signature")):
         part.fields["signature"] = block["signature"]
     part.chunks += _texts(block.get("thinking"))
     note(part.fields, {"type": kind, **_rest(block, "type", "thinking", "signature", "data")})
@@ -126,12 +127,12 @@ def _thought(block: Fields, kind: str, provider: str) -> Part:
 def _result(block: Fields, kind: str) -> Fields:
     content = block.get("content")
     failed = block.get("is_error") is True or (
-        isinstance(content, dict) and _text_or_empty(content.get("type")).endswith("_error")
+        isinstance(content, dict) and text_or_empty(content.get("type")).endswith("_error")
     )
     part: Fields = {
         "part_kind": "builtin-tool-return",
         "tool_name": "",
-        "tool_call_id": _text_or_empty(block.get("tool_use_id")),
+        "tool_call_id": text_or_empty(block.get("tool_use_id")),
         "status": "error" if failed else "success",
         "content": content,
     }
@@ -151,7 +152,3 @@ def _rest(block: Fields, *known: str) -> Fields:
 
 def _texts(value: Any) -> list[str]:
     return [value] if isinstance(value, str) and value else []
-
-
-def _text_or_empty(value: Any) -> str:
-    return value if isinstance(value, str) else ""

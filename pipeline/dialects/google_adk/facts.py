@@ -9,6 +9,7 @@ from pipeline.assembly.builder import Builder
 from pipeline.dialects.google_adk.event import SILENT, Event, Memory
 from pipeline.dialects.google_adk.parts import META, camel
 from pipeline.dialects.speakers import hand_off
+from pipeline.dialects.wire_values import objects
 from topics import json_text
 from topics.json_text import Fields
 
@@ -61,20 +62,19 @@ def _sources(event: Event) -> Iterator[tuple[str, Any]]:
 
 def pages(fields: Fields) -> dict[str, Any]:
     """Return the pages in `groundingMetadata` and `citationMetadata`: URL -> title, or None."""
-    chunks = _objects(fields.get("groundingMetadata"), "groundingChunks")
+    chunks = _objects_under(fields.get("groundingMetadata"), "groundingChunks")
     pages = [page for chunk in chunks for page in (chunk.get("web"), chunk.get("retrievedContext"))]
     urls: dict[str, Any] = {}
-    for page in [*pages, *_objects(fields.get("citationMetadata"), "citations")]:
+    for page in [*pages, *_objects_under(fields.get("citationMetadata"), "citations")]:
         if isinstance(page, dict) and isinstance(page.get("uri"), str):
             urls[page["uri"]] = urls.get(page["uri"]) or page.get("title")
     return urls
 
 
-def _objects(holder: Any, name: str) -> list[Fields]:
+def _objects_under(holder: Any, name: str) -> list[Fields]:
     if not isinstance(holder, dict):
         return []
-    objects = next((value for key, value in holder.items() if camel(key) == name), None)
-    return [value for value in objects if isinstance(value, dict)] if isinstance(objects, list) else []
+    return objects(next((value for key, value in holder.items() if camel(key) == name), None))
 
 
 def _rest(event: Event) -> Iterator[tuple[str, Any]]:

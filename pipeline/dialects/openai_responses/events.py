@@ -33,6 +33,7 @@ from pipeline.dialects.openai_responses.keys import note
 from pipeline.dialects.openai_responses.output import Output
 from pipeline.dialects.openai_responses.request import READER
 from pipeline.dialects.responses_progress import is_progress
+from pipeline.dialects.wire_values import number_or_none, objects
 from topics.json_text import Fields
 
 CUT: Final = {"max_output_tokens": "length", "content_filter": "content_filter"}
@@ -158,8 +159,7 @@ def _terminal(builder: Builder, response: Fields, status: str) -> None:
     if output is None:
         return
     _describe(builder, response)
-    listed = response.get("output")
-    output.final = [item for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
+    output.final = objects(response.get("output"))
     if isinstance(response.get("usage"), dict):
         builder.usage(response["usage"], output.response)
     output.response.last_at = builder.at
@@ -218,8 +218,7 @@ def _settle(builder: Builder) -> None:
 
 
 def _index_of(event: Fields, key: str) -> int:
-    index: Any = event.get(key)
-    return index if isinstance(index, int) and not isinstance(index, bool) else 0
+    return number_or_none(event.get(key)) or 0
 
 
 DELTAS: Final = {

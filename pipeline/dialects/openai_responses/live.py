@@ -9,6 +9,7 @@ from pipeline.assembly.dialect import Resume, Shown, StreamEnd
 from pipeline.dialects import model_calls
 from pipeline.dialects.deltas import shown
 from pipeline.dialects.responses_progress import DELTAS, is_progress
+from pipeline.dialects.wire_values import number_or_none
 
 
 def recognises(event: Any) -> bool | None:
@@ -56,8 +57,7 @@ def asks(event: Any) -> bool:
 
 def number(event: Any) -> int | None:
     """Return the `sequence_number`, which counts within one call."""
-    number = event.get("sequence_number") if isinstance(event, dict) else None
-    return number if isinstance(number, int) and not isinstance(number, bool) else None
+    return number_or_none(event.get("sequence_number")) if isinstance(event, dict) else None
 
 
 # `client.responses.retrieve(ID, stream=True, starting_after=NUMBER)`
