@@ -7,7 +7,7 @@ from typing import Final
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.format import Format
 from pipeline.dialects import model_calls
-from pipeline.dialects.anthropic import events, export, history, live, request
+from pipeline.dialects.anthropic import events, formats, live, request
 from pipeline.turns import essence_filters as drop
 from pipeline.turns.losses import Carrier, Loss
 from turnmill.wire.registry import WIRES
@@ -35,5 +35,5 @@ DIALECT: Final = Dialect(
     shows=live.shows,
     ended=live.ended,
     carriers=(Carrier("anthropic", ANTHROPIC),),
-    formats=(Format("anthropic", export.messages, history.READER),),
+    formats=(Format("anthropic", formats.messages, formats.READER),),
 )

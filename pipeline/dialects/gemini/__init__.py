@@ -8,7 +8,7 @@ from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.format import Format
 from pipeline.dialects import model_calls
 from pipeline.dialects.gemini import events, live, request
-from pipeline.dialects.google_adk import export, history
+from pipeline.dialects.google_adk import formats
 from pipeline.turns import essence_filters as drop
 from pipeline.turns.losses import Carrier, Loss
 from turnmill.wire.registry import WIRES
@@ -35,5 +35,5 @@ DIALECT: Final = Dialect(
     shows=live.shows,
     ended=live.ended,
     carriers=(Carrier("gemini", GEMINI),),
-    formats=(Format("gemini", export.contents, history.READER),),
+    formats=(Format("gemini", formats.contents, formats.READER),),
 )

@@ -6,7 +6,7 @@ from typing import Final
 
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.format import Format
-from pipeline.dialects.google_adk import events, export, history, live
+from pipeline.dialects.google_adk import events, formats, live
 from pipeline.turns import essence_filters as drop
 from pipeline.turns.losses import Carrier, Loss
 from turnmill.wire.registry import WIRES
@@ -27,5 +27,5 @@ DIALECT: Final = Dialect(
     recognises=live.recognises,
     shows=live.shows,
     carriers=(Carrier("google-adk", GOOGLE_ADK),),
-    formats=(Format("google-adk", export.events, history.READER),),
+    formats=(Format("google-adk", formats.events, formats.READER),),
 )

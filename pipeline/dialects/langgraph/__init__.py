@@ -6,7 +6,7 @@ from typing import Final
 
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.format import Format
-from pipeline.dialects.langgraph import events, export, history, live, request
+from pipeline.dialects.langgraph import events, formats, live, request
 from pipeline.turns import essence_filters as drop
 from pipeline.turns.losses import Carrier, Loss
 from turnmill.wire.registry import WIRES
@@ -32,5 +32,5 @@ DIALECT: Final = Dialect(
     shows=live.shows,
     ended=live.ended,
     carriers=(Carrier("langgraph", LANGGRAPH),),
-    formats=(Format("langchain", export.messages, history.READER),),
+    formats=(Format("langchain", formats.messages, formats.READER),),
 )

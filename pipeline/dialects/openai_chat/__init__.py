@@ -7,7 +7,7 @@ from typing import Final
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.format import Format
 from pipeline.dialects import model_calls
-from pipeline.dialects.openai_chat import events, export, history, live, request
+from pipeline.dialects.openai_chat import events, formats, live, request
 from pipeline.turns import essence_filters as drop
 from pipeline.turns.losses import Carrier, Loss
 from turnmill.wire.registry import WIRES
@@ -34,5 +34,5 @@ DIALECT: Final = Dialect(
     shows=live.shows,
     ended=live.ended,
     carriers=(Carrier("openai-chat", OPENAI_CHAT),),
-    formats=(Format("openai-chat", export.messages, history.READER),),
+    formats=(Format("openai-chat", formats.messages, formats.READER),),
 )

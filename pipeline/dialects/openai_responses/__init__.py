@@ -7,7 +7,7 @@ from typing import Final
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.format import Format
 from pipeline.dialects import model_calls
-from pipeline.dialects.openai_responses import events, export, history, live, request
+from pipeline.dialects.openai_responses import events, formats, live, request
 from pipeline.turns import essence_filters as drop
 from pipeline.turns.losses import Carrier, Loss
 from turnmill.wire.registry import WIRES
@@ -29,6 +29,6 @@ DIALECT: Final = Dialect(
     shows=live.shows,
     ended=live.ended,
     carriers=(Carrier("openai-responses", OPENAI_RESPONSES),),
-    formats=(Format("openai-responses", export.messages, history.READER),),
+    formats=(Format("openai-responses", formats.messages, formats.READER),),
     resume=live.RESUME,
 )

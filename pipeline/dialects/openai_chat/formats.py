@@ -4,6 +4,8 @@ Turns that came over the wire are restored from `meta:openai_chat`. In other thr
 left out, as an assistant message can't contain them; a provider's tool calls become calls with results; a thought
 is left out, unless the server requires its own back. Every call is followed by its result, as servers require: an
 unanswered one is left out, unless the thread ends with it.
+
+Back: histories of Chat Completions (`messages`) -> exchanges.
 """
 
 from __future__ import annotations
@@ -11,15 +13,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from pipeline.assembly.builder import Builder
+from pipeline.assembly.format import Messages, Reader
 from pipeline.dialects.exports import Names, call_id, paired, spoken, tool_name
-from pipeline.dialects.openai_chat.answer import CUSTOM
-from pipeline.dialects.openai_chat.keys import META, REFUSAL
+from pipeline.dialects.history import MessagePlace, exchanges, fill_calls
+from pipeline.dialects.openai_chat import request
+from pipeline.dialects.openai_chat.answer import CUSTOM, ChoiceAnswer
+from pipeline.dialects.openai_chat.keys import META, REFUSAL, note
 from pipeline.dialects.text_pieces import args_text
 from topics import json_text
 from topics.json_text import Fields
 from topics.part_kinds import CALLS, RESULTS
 
 NAMES: Final = Names("role", "assistant", "tool", "tool_call_id", ("tool_calls",), ("content", "refusal"))
+CALL_KEYS: Final = ("tool_calls", "function_call")
 
 
 def messages(document: Fields) -> list[Fields]:
@@ -139,3 +146,38 @@ def _is_text_blocks(content: Any) -> bool:
 
 def _text_or_json(value: Any) -> str:
     return value if isinstance(value, str) else json_text.dumps(value)
+
+
+def split(messages: Messages) -> list[Messages]:
+    """Cut before each user message that follows an answer without calls; system messages are not part of a thread."""
+    return exchanges(
+        [message for message in messages if message["role"] not in ("system", "developer")], _place_in_exchange
+    )
+
+
+def _place_in_exchange(message: Fields) -> MessagePlace:
+    if message["role"] == "user":
+        return MessagePlace.PROMPT
+    calls = any(message.get(key) for key in CALL_KEYS)
+    return MessagePlace.ANSWER if message["role"] == "assistant" and not calls else MessagePlace.MIDDLE
+
+
+def fill(builder: Builder, messages: Messages) -> str | None:
+    """Fill the builder with the calls of a finished run."""
+    return fill_calls(builder, messages, request.READER, _respond)
+
+
+def _respond(builder: Builder, message: Fields) -> None:
+    response = builder.open_response()
+    response.keep_empty = True
+    answer = ChoiceAnswer(response)
+    answer.add(message, builder.at, whole=True)
+    answer.settle(whole=True)
+    audio = message.get("audio")
+    if isinstance(audio, dict):
+        note(response.fields, {"audio": audio})
+    for call in answer.tool_calls.calls:
+        builder.calls[call.fields["tool_call_id"]] = (response, call)
+
+
+READER: Final = Reader(split, fill)

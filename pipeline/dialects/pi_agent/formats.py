@@ -3,6 +3,8 @@
 Turns that came from pi are restored from `meta:pi`, field by field. In other threads, files of the model, grants and
 revocations of tools, errors and sources are left out, as pi can't express them; a provider's tool calls become
 calls with results; content by URL becomes a text with the URL.
+
+Back: histories of pi-agent-core (`agent.state.messages`) -> exchanges.
 """
 
 from __future__ import annotations
@@ -10,8 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from pipeline.assembly.builder import Builder
+from pipeline.assembly.format import Messages, Reader
+from pipeline.dialects.history import MessagePlace, exchanges
 from pipeline.dialects.javascript_numbers import readable
-from pipeline.dialects.pi_agent.messages import COSTS
+from pipeline.dialects.pi_agent.messages import COSTS, Received, span, time_of, write
 from pipeline.dialects.pi_agent.messages import USAGE as COUNTS
 from pipeline.dialects.pi_agent.parts import REDACTED
 from pipeline.turns.times import epoch_ms
@@ -198,3 +203,33 @@ def _text_of(value: Any) -> str:
 
 def _count(value: Any) -> Any:
     return value if isinstance(value, int | float) and not isinstance(value, bool) else 0
+
+
+def split(messages: Messages) -> list[Messages]:
+    """Cut before each user message that follows a response without calls."""
+    return exchanges(messages, _place_in_exchange)
+
+
+def _place_in_exchange(message: Fields) -> MessagePlace | None:
+    role = message["role"]
+    if role == "user":
+        return MessagePlace.PROMPT
+    if role == "system":
+        return None
+    return (
+        MessagePlace.ANSWER if role == "assistant" and message.get("stopReason") != "toolUse" else MessagePlace.MIDDLE
+    )
+
+
+def fill(builder: Builder, messages: Messages) -> str | None:
+    """Read an exchange into the builder; return how it ended, None if it has no message of the agent."""
+    builder.returns_by_call = False
+    received = [Received(message) for message in messages]
+    end = write(builder, received) or "complete"
+    times = span(received)
+    if times is not None:
+        builder.last_at = max(times[1], *(message.at for message in builder.messages), builder.first_at)
+    return end if builder.messages else None
+
+
+READER: Final = Reader(split, fill, lambda messages: time_of(messages[0]))
