@@ -25,9 +25,9 @@ from typing import Any, Final
 
 # What is on the way of an event to its turn, and of a turn to its rows, by the C file that holds it; several C files
 # are compiled at once.
-# Left out, as compiling them gains nothing or they must stay as they are: tables and registries (`__init__`, `keys`,
-# `live`), types of records (`turn_record`, `telemetry`: docs show their docstrings), pydantic's models, exports and
-# histories; and `run_states`, which tests watch from within.
+# Left out, as compiling them gains nothing or they must stay as they are: tables and registries (`__init__`, `keys`),
+# types of records (`turn_record`, `telemetry`: docs show their docstrings), pydantic's models, exports and histories
+# (`formats`); and `run_states`, which tests watch from within.
 GROUPS: Final[dict[str, str]] = {
     "topics": "json_text state",
     "pipeline/turns": (

@@ -18,7 +18,7 @@ from pipeline.assembly.builder import Builder
 from pipeline.assembly.format import Messages, Reader
 from pipeline.dialects.pydantic_ai.export_parts import request_part, response_part, usage
 from pipeline.dialects.pydantic_ai.keys import EXACT, PROMPT_AT
-from pipeline.dialects.pydantic_ai.messages import message
+from pipeline.dialects.pydantic_ai.messages import message as read
 from pipeline.dialects.pydantic_ai.result import replace
 from pipeline.dialects.vercel_ai.keys import META
 from topics.json_text import Fields
@@ -230,7 +230,7 @@ def _begins(request: Fields, before: Fields) -> bool:
 def fill(builder: Builder, messages: Messages) -> str | None:
     """Read an exchange like a run's result; return its end: `aborted` if its last response is unfinished."""
     builder.returns_by_call = False  # results keep the SDK's order
-    replace(builder, [message(raw) for raw in messages])
+    replace(builder, [read(raw) for raw in messages])
     last = messages[-1]
     if last["kind"] == "response" and last.get("state") in CUT_OFF:
         builder.messages[-1].closed = False
@@ -238,4 +238,4 @@ def fill(builder: Builder, messages: Messages) -> str | None:
     return "complete" if builder.messages else None
 
 
-READER: Final = Reader(split, fill, lambda messages: message(messages[0]).at)
+READER: Final = Reader(split, fill, lambda messages: read(messages[0]).at)
