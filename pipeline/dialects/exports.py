@@ -1,4 +1,4 @@
-"""The order, names and ids of exported messages, as model servers accept them.
+"""The order, names, ids and arguments of exported messages, as model servers accept them; texts in streamed pieces.
 
 Servers refuse a conversation with a call without a result, or a result without a call. Threads keep what each wire
 sent: names with dots and slashes, in other scripts or empty, and ids that some SDK made up. A character that servers
@@ -12,13 +12,15 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import count
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
+from topics import json_text
 from topics.json_text import Fields
 
 Kind = Literal["asked", "answered"]
-
 ODD: Final = re.compile(r"[^a-zA-Z0-9_-]")
+PIECE: Final = re.compile(r".{1,24}(?:\s+|\Z)|.{1,24}", re.DOTALL)  # some words, or a part of a long one
+INVALID: Final = "INVALID_JSON"  # the key of arguments that were not an object (`pipeline.turns.arguments`)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,3 +127,15 @@ class OwnIds:
         """Return the new id of the call that the next result with this id answers."""
         waiting = self._open.get(identity)
         return waiting.pop(0) if waiting else identity
+
+
+def pieces(text: str) -> list[str]:
+    """Return a text cut into pieces of some words each."""
+    return PIECE.findall(text)
+
+
+def args_text(args: Any) -> str:
+    """Return the arguments of a call as the model wrote them: JSON, or the text that was not JSON."""
+    if isinstance(args, dict) and args.keys() == {INVALID} and isinstance(args[INVALID], str):
+        return args[INVALID]
+    return args if isinstance(args, str) else json_text.dumps({} if args is None else args)

@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
-from pipeline.assembly.parts import Message, Part
-from pipeline.dialects.repeated_call_ids import awaiting
+from pipeline.assembly.parts import Message, Part, awaiting
 from pipeline.turns import requests
 from pipeline.turns.lineage import History
 from topics import json_text

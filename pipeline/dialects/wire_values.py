@@ -1,4 +1,4 @@
-"""Values of any wire, read with care: texts, numbers, objects, identifiers of content, and ends of streams. Pure."""
+"""Values of any wire, read with care: texts, numbers, objects, identifiers of content, ends of streams. Pure."""
 
 from __future__ import annotations
 
@@ -73,3 +73,14 @@ def ends_by(kind_key: str, ends: Mapping[str, StreamEnd | None]) -> Callable[[An
         return ends.get(kind, before) if isinstance(kind, str) else before
 
     return ended
+
+
+def note_under(meta: str, fields: Fields, extra: Fields) -> None:
+    """Keep fields of a wire beyond ThreadProtocol: those that are not None, beside those that are there already.
+
+    They are beside a part, message or turn, under the wire's `meta:*` key.
+    """
+    values = {key: value for key, value in extra.items() if value is not None}
+    if values:
+        known = fields.get(meta)
+        fields[meta] = {**known, **values} if known else values

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from pipeline.assembly.dialect import Dialect, Resume, Shown, StreamEnd
-from pipeline.assembly.format import Format
+from pipeline.assembly.dialect import Dialect, Format, Resume, Shown, StreamEnd
 from pipeline.dialects.ag_ui import events, formats, messages
 from pipeline.dialects.deltas import shown
 from pipeline.turns import essence_filters as drop

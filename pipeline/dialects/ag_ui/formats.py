@@ -12,13 +12,12 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
-from pipeline.assembly.format import Messages, Reader
+from pipeline.assembly.dialect import Messages, Reader
 from pipeline.dialects.ag_ui.messages import add_user_turn, begin, item_of, write_items
 from pipeline.dialects.ag_ui.stream import BUILTIN, META, Stream
 from pipeline.dialects.ag_ui.turn import write
-from pipeline.dialects.exports import spoken
+from pipeline.dialects.exports import args_text, spoken
 from pipeline.dialects.history import MessagePlace, exchanges
-from pipeline.dialects.text_pieces import args_text
 from pipeline.dialects.wire_values import text_or_json
 from topics.json_text import Fields
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from pipeline.assembly.dialect import Dialect, Shown, StreamEnd
-from pipeline.assembly.format import Format
+from pipeline.assembly.dialect import Dialect, Format, Shown, StreamEnd
 from pipeline.dialects import model_calls
 from pipeline.dialects.anthropic import events, formats, request
 from pipeline.dialects.deltas import shown

@@ -15,11 +15,10 @@ from functools import partial
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
-from pipeline.assembly.format import Messages, Reader
+from pipeline.assembly.dialect import Messages, Reader
 from pipeline.dialects.anthropic import request
-from pipeline.dialects.anthropic.blocks import REDACTED
 from pipeline.dialects.anthropic.keys import META
-from pipeline.dialects.anthropic.message import MessageAnswer
+from pipeline.dialects.anthropic.message import REDACTED, MessageAnswer
 from pipeline.dialects.exports import OwnIds, call_id, spoken, tool_name
 from pipeline.dialects.history import MessagePlace, exchanges, fill_calls
 from topics import json_text

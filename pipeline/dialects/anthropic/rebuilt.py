@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from pipeline.dialects.anthropic.blocks import REDACTED
 from pipeline.dialects.anthropic.keys import META
-from pipeline.dialects.text_pieces import INVALID, args_text, pieces
+from pipeline.dialects.anthropic.message import REDACTED
+from pipeline.dialects.exports import INVALID, args_text, pieces
 from topics.json_text import Fields
 from topics.part_kinds import CALLS
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from pipeline.dialects.anthropic.blocks import CALLS
 from pipeline.dialects.anthropic.keys import note
+from pipeline.dialects.anthropic.message import CALLS
 from pipeline.dialects.model_calls import RequestReader
 from pipeline.dialects.wire_values import identifier, objects
 from pipeline.turns.media_kinds import url_kind

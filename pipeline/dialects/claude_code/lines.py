@@ -9,9 +9,8 @@ from pipeline.assembly.dialect import Violation
 from pipeline.assembly.parts import Message, Part
 from pipeline.dialects.anthropic.keys import note
 from pipeline.dialects.claude_code.blocks import part_of, prompts
-from pipeline.dialects.claude_code.session import META, PREFIX, Session, Thread, name_of, thread_of
-from pipeline.dialects.claude_code.usage import INPUT, normal
-from pipeline.dialects.notes import note_under
+from pipeline.dialects.claude_code.session import INPUT, META, PREFIX, Session, Thread, name_of, normal, thread_of
+from pipeline.dialects.wire_values import note_under
 from topics.json_text import Fields
 from topics.part_kinds import CALLS
 

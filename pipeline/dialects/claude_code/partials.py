@@ -13,8 +13,7 @@ from pipeline.assembly.dialect import Violation
 from pipeline.assembly.parts import Part
 from pipeline.dialects.claude_code.blocks import begun, delta_text
 from pipeline.dialects.claude_code.lines import open_message, stopped
-from pipeline.dialects.claude_code.session import Session, Thread, name_of, thread_of
-from pipeline.dialects.claude_code.usage import normal
+from pipeline.dialects.claude_code.session import Session, Thread, name_of, normal, thread_of
 from topics.json_text import Fields
 
 USAGE = "usage"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from pipeline.assembly.dialect import Dialect, Shown, StreamEnd
-from pipeline.assembly.format import Format
+from pipeline.assembly.dialect import Dialect, Format, Shown, StreamEnd
 from pipeline.dialects import model_calls
 from pipeline.dialects.gemini import events, request
 from pipeline.dialects.google_adk import formats, shown_of_parts

@@ -31,7 +31,7 @@ from pipeline.dialects.gemini.request import READER, made_up
 from pipeline.dialects.google_adk.event import usage_of
 from pipeline.dialects.google_adk.parts import META, spelled
 from pipeline.dialects.model_calls import calls_of
-from pipeline.dialects.notes import note_under
+from pipeline.dialects.wire_values import note_under
 from topics.json_text import Fields
 
 ANSWERS: Final = frozenset({"candidates", "promptFeedback", "usageMetadata", "responseId", "modelVersion"})

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from pipeline.assembly.dialect import Dialect, Shown
-from pipeline.assembly.format import Format
+from pipeline.assembly.dialect import Dialect, Format, Shown
 from pipeline.dialects.google_adk import events, formats
 from pipeline.turns import essence_filters as drop
 from pipeline.turns.losses import Carrier, Loss

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
-from pipeline.assembly.format import Messages, Reader
+from pipeline.assembly.dialect import Messages, Reader
 from pipeline.dialects.google_adk.event import IDENTITY, USER, Memory, read
 from pipeline.dialects.google_adk.events import apply
-from pipeline.dialects.google_adk.facts import PREFIX
 from pipeline.dialects.google_adk.parts import CODE, META, SIGNATURE, spelled
+from pipeline.dialects.google_adk.whole import PREFIX
 from pipeline.dialects.history import MessagePlace, exchanges
 from pipeline.turns.times import epoch_ms
 from topics import json_text

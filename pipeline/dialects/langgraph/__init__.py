@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from pipeline.assembly.dialect import Dialect, Shown, StreamEnd
-from pipeline.assembly.format import Format
+from pipeline.assembly.dialect import Dialect, Format, Shown, StreamEnd
 from pipeline.dialects.langgraph import events, formats, request
 from pipeline.dialects.langgraph.shapes import MODES, V3, StreamEvent, message_of, stream_event
 from pipeline.dialects.langgraph.stream import OF_TOOLS

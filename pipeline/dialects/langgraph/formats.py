@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
-from pipeline.assembly.format import Messages, Reader
+from pipeline.assembly.dialect import Messages, Reader
 from pipeline.dialects.exports import Names, paired, spoken
 from pipeline.dialects.history import MessagePlace, exchanges
 from pipeline.dialects.langgraph.parts import META

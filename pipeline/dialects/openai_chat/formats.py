@@ -14,13 +14,12 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
-from pipeline.assembly.format import Messages, Reader
-from pipeline.dialects.exports import Names, call_id, paired, spoken, tool_name
+from pipeline.assembly.dialect import Messages, Reader
+from pipeline.dialects.exports import Names, args_text, call_id, paired, spoken, tool_name
 from pipeline.dialects.history import MessagePlace, exchanges, fill_calls
 from pipeline.dialects.openai_chat import request
 from pipeline.dialects.openai_chat.answer import CUSTOM, ChoiceAnswer
 from pipeline.dialects.openai_chat.keys import META, REFUSAL, note
-from pipeline.dialects.text_pieces import args_text
 from topics import json_text
 from topics.json_text import Fields
 from topics.part_kinds import CALLS, RESULTS

@@ -15,14 +15,13 @@ from hashlib import sha256
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
-from pipeline.assembly.format import Messages, Reader
+from pipeline.assembly.dialect import Messages, Reader
 from pipeline.dialects import model_calls
-from pipeline.dialects.exports import OwnIds, call_id, spoken, tool_name
+from pipeline.dialects.exports import OwnIds, args_text, call_id, spoken, tool_name
 from pipeline.dialects.history import MessagePlace, exchanges
 from pipeline.dialects.openai_responses import request
 from pipeline.dialects.openai_responses.keys import META, REFUSAL
 from pipeline.dialects.openai_responses.output import Output
-from pipeline.dialects.text_pieces import args_text
 from topics import json_text
 from topics.json_text import Fields
 from topics.part_kinds import ANSWERS, CALLS

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from pipeline.assembly.dialect import Dialect, Shown, StreamEnd
-from pipeline.assembly.format import Format
+from pipeline.assembly.dialect import Dialect, Format, Shown, StreamEnd
 from pipeline.dialects.pi_agent import events, formats
 from pipeline.turns import essence_filters as drop
 from pipeline.turns.losses import Carrier, Loss

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
-from pipeline.assembly.format import Messages, Reader
+from pipeline.assembly.dialect import Messages, Reader
 from pipeline.dialects.history import MessagePlace, exchanges
 from pipeline.dialects.javascript_numbers import readable
 from pipeline.dialects.pi_agent.messages import COSTS, Received, span, time_of, write

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from pipeline.assembly.dialect import Dialect, Shown
-from pipeline.assembly.format import Format
+from pipeline.assembly.dialect import Dialect, Format, Shown
 from pipeline.dialects.deltas import shown
 from pipeline.dialects.pydantic_ai import events, formats
 from pipeline.dialects.pydantic_ai.formats import parse
