@@ -35,7 +35,7 @@ GROUPS: Final[dict[str, str]] = {
         "thread_document times tokens"
     ),
     "pipeline/assembly": (
-        "agent_turn builder deadlines dialect expected_record finish finishing fork limits marks offline oversized "
+        "agent_turn builder deadlines dialect expected_record finish finishing limits marks offline oversized "
         "parking partition parts records restored_state results run run_ends "
         "sequence_window spilled_run telemetry weight"
     ),

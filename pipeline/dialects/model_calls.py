@@ -74,7 +74,7 @@ class Calls:
 
 
 def begin(builder: Builder, reader: RequestReader, settle: Callable[[Builder], None] = lambda builder: None) -> None:
-    """Begin a run without calls. The body of the first one is in an event, or in `run.request`."""
+    """Begin a run without calls. The body of the first comes as an event, or is the publisher's `run.request`."""
     builder.returns_by_call = False  # results are in the order of the bodies
     builder.scratch["calls"] = Calls(reader, settle)
     builder.torn = False
@@ -243,7 +243,8 @@ def _answer(builder: Builder, part: Fields, name: str) -> None:
     of the tool, for a result without any call, which is put after the newest response.
     """
     call_id = part["tool_call_id"]
-    if any(_is_servers(other.fields, call_id) for message in builder.messages for other in message.parts):
+    others = (other.fields for message in builder.messages for other in message.parts)
+    if any(part["part_kind"] == "builtin-tool-return" and part["tool_call_id"] == call_id for part in others):
         return  # the server ran the tool, and the repeated history contains its result
     response = builder.last_response()
     if response is not None:
@@ -265,10 +266,6 @@ def _answer(builder: Builder, part: Fields, name: str) -> None:
         return
     beside = {key: value for key, value in part.items() if key.startswith("meta:")}
     builder.tool_return(call_id, status=part["status"], content=part["content"], **beside)
-
-
-def _is_servers(part: Fields, call_id: str) -> bool:
-    return bool(part["part_kind"] == "builtin-tool-return" and part["tool_call_id"] == call_id)
 
 
 def _message_of(error: Any) -> str:

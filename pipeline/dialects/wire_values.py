@@ -30,9 +30,24 @@ def number_or_none(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
+def is_number(value: Any) -> bool:
+    """Return True for a number; JSON's true and false are none."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def text_or_json(value: Any) -> str:
     """Return a text as it is, "" for None, and the JSON text of any other value."""
     return value if isinstance(value, str) else "" if value is None else json_text.dumps(value)
+
+
+def text_or_dumped(value: Any) -> str:
+    """Return a text as it is, and the JSON text of any other value, also of None."""
+    return value if isinstance(value, str) else json_text.dumps(value)
+
+
+def call_arguments(value: Any) -> Any:
+    """Return arguments of a call as data; null as an empty object, and a text if it could not be parsed."""
+    return {} if value is None else {"INVALID_JSON": value} if isinstance(value, str) else value
 
 
 def objects(values: Any) -> list[Fields]:

@@ -21,6 +21,7 @@ from pipeline.dialects.anthropic.keys import META
 from pipeline.dialects.anthropic.message import REDACTED, MessageAnswer
 from pipeline.dialects.exports import OwnIds, call_id, spoken, tool_name
 from pipeline.dialects.history import MessagePlace, exchanges, fill_calls
+from pipeline.dialects.wire_values import text_or_dumped
 from topics import json_text
 from topics.json_text import Fields
 from topics.part_kinds import ANSWERS, CALLS
@@ -141,7 +142,7 @@ def _is_block(value: Any) -> bool:
 
 def _block_of_content(piece: Any) -> Fields:
     if not isinstance(piece, dict):
-        return {"type": "text", "text": piece if isinstance(piece, str) else json_text.dumps(piece)}
+        return {"type": "text", "text": text_or_dumped(piece)}
     media, kind = str(piece.get("media_type") or ""), piece.get("kind")
     name = "image" if media.startswith("image/") or kind == "image-url" else "document"
     if isinstance(piece.get("data"), str) and (name == "image" or media == "application/pdf"):
@@ -207,12 +208,8 @@ def _short(message: Fields) -> Any:
     return content[0]["text"] if bare else content
 
 
-def split(messages: Messages) -> list[Messages]:
-    """Cut before each user message that follows an answer without calls."""
-    return exchanges(messages, _place_in_exchange)
-
-
 def _place_in_exchange(message: Fields) -> MessagePlace:
+    """Return a position by which a history is cut before each user message that follows an answer without calls."""
     if message["role"] == "user":
         return MessagePlace.PROMPT
     calls = any(block.get("type") == "tool_use" for block in request.blocks(message))
@@ -235,4 +232,4 @@ def _respond(names: Fields, builder: Builder, message: Fields) -> None:
         builder.calls[call.fields["tool_call_id"]] = (response, call)
 
 
-READER: Final = Reader(split, fill)
+READER: Final = Reader(partial(exchanges, place_of=_place_in_exchange), fill)

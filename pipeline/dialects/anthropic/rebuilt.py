@@ -83,16 +83,14 @@ def _block(part: Fields) -> Fields:
             return {**meta, "type": REDACTED, "data": part.get("signature", "")}
         return {"type": "thinking", "thinking": content, "signature": part.get("signature", ""), **meta}
     if kind in CALLS:
-        named = {"id": part["tool_call_id"], "name": part["tool_name"], "input": _input(part.get("args"))}
+        args = part.get("args")
+        args = args_text(args) if isinstance(args, dict) and args.keys() == {INVALID} else args
+        named = {"id": part["tool_call_id"], "name": part["tool_name"], "input": args}
         return {"type": "tool_use" if kind == "tool-call" else "server_tool_use", **meta, **named}
     if kind == "builtin-tool-return":
         fields = {"tool_use_id": part["tool_call_id"], "content": content}
         return {"type": f"{part['tool_name']}_tool_result", **meta, **fields}
     return dict(content["block"] if kind == "file" else part["block"])
-
-
-def _input(args: Any) -> Any:
-    return args_text(args) if isinstance(args, dict) and args.keys() == {INVALID} else args
 
 
 def _usage(usage: Fields) -> Fields:

@@ -49,7 +49,10 @@ def stream_event(builder: Builder, event: Fields) -> None:
             reason = delta.get("stop_reason")
             _delta(_open(builder, event), reason, usage)
         case "message_stop":
-            _stop(_open(builder, event))
+            thread = _open(builder, event)
+            response = thread.builder.current_response()
+            if not thread.awaited:  # the program itself writes the end of a broken message
+                response.closed, response.last_at = True, thread.builder.at
         case "error":
             builder.system("error", inner.get("error"))
 
@@ -102,12 +105,6 @@ def _delta(thread: Thread, reason: Any, usage: Any) -> None:
         response.fields["usage"] = counts
         if isinstance(reason, str):
             thread.exact.append(response)
-
-
-def _stop(thread: Thread) -> None:
-    response = thread.builder.current_response()
-    if not thread.awaited:  # the program itself writes the end of a broken message
-        response.closed, response.last_at = True, thread.builder.at
 
 
 def _open(builder: Builder, event: Fields) -> Thread:

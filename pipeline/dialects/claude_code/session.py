@@ -182,16 +182,13 @@ def settle(builder: Builder, thread: Thread, usages: list[Any]) -> None:
         return
     for message in responses:
         del message.fields["usage"]
-    last = next((m for m in reversed(builder.messages) if _is_said(thread, m)), None)
+    said = (m for m in reversed(builder.messages) if m.kind == "response" and all(m is not e for e in thread.errors))
+    last = next(said, None)
     if last is not None:
         last.fields["usage"] = sums
     else:
         builder.total_usage = sums
         builder.telemetry.append((builder.at, "data-sys-usage", sums))
-
-
-def _is_said(thread: Thread, message: Message) -> bool:
-    return message.kind == "response" and not any(message is error for error in thread.errors)
 
 
 def _is_count(value: Any) -> bool:

@@ -20,6 +20,7 @@ one still belong to the call. Other candidates are alternatives: SystemMessage `
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
@@ -45,11 +46,6 @@ class Candidates:
     main: CandidateAnswer
     others: dict[int, CandidateAnswer] = field(default_factory=dict)
     counts: Fields = field(default_factory=dict)
-
-
-def begin(builder: Builder) -> None:
-    """Prepare for a run. The body of its first call comes as an event, or is the publisher's `run.request`."""
-    model_calls.begin(builder, READER, _settle)
 
 
 def unknown(builder: Builder, raw: Fields) -> None:
@@ -186,5 +182,6 @@ def _list(value: Any) -> list[Any]:
     return value
 
 
+begin: Final = partial(model_calls.begin, reader=READER, settle=_settle)
 HANDLERS: Final[dict[str, Handler]] = {model_calls.REQUEST: model_calls.request, model_calls.ERROR: model_calls.refused}
 STRETCHES: Final[dict[str | None, Stretch]] = {None: texts}

@@ -9,6 +9,7 @@ Back: sessions of ADK, as their events, or bare Contents -> exchanges.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
@@ -233,12 +234,11 @@ def _object(value: Any) -> Fields:
     return value if isinstance(value, dict) else {} if value is None else {"value": value}
 
 
-def split(messages: Messages) -> list[Messages]:
-    """Cut before each user message that follows an agent's event; a result of the user begins no exchange."""
-    return exchanges(messages, _place_in_exchange)
-
-
 def _place_in_exchange(message: Fields) -> MessagePlace | None:
+    """Return a position by which a session is cut before each user message that follows an agent's event.
+
+    A result of the user begins no exchange.
+    """
     event = read(_as_event(message))
     if event.author != USER:
         return MessagePlace.ANSWER if event.parts else None
@@ -279,4 +279,4 @@ def _at(fields: Fields) -> int | None:
     return int(stamp * 1000 if stamp < MAX_SECONDS else stamp)
 
 
-READER: Final = Reader(split, fill, time)
+READER: Final = Reader(partial(exchanges, place_of=_place_in_exchange), fill, time)

@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, Final
 
-from pipeline.dialects.wire_values import identifier_of_base64
+from pipeline.dialects.wire_values import call_arguments, identifier_of_base64
 from pipeline.turns.media_kinds import url_kind
 from topics.json_text import Fields
 
@@ -122,11 +122,6 @@ def user_prompts(parts: Iterable[Fields]) -> list[Fields]:
     return [{"part_kind": "user-prompt", "content": content[0] if plain else content}]
 
 
-def arguments(value: Any) -> Any:
-    """Return arguments as data; null as an empty object, and a text if it could not be parsed."""
-    return {} if value is None else {"INVALID_JSON": value} if isinstance(value, str) else value
-
-
 def _text_part(part: Fields) -> Fields:
     text = part["text"] + ""
     if part.get("thought") is True:
@@ -143,7 +138,7 @@ def _call(part: Fields, fallback_id: str) -> Fields:
         "part_kind": "tool-call",
         "tool_name": call.pop("name") + "",
         "tool_call_id": _text_or(call.pop("id", None), fallback_id),
-        "args": arguments(call.pop("args", None)),
+        "args": call_arguments(call.pop("args", None)),
     }
     return _with_rest(fields, {**part, **call}, "functionCall")
 

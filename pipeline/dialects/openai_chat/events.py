@@ -17,6 +17,7 @@ Other choices are alternatives: SystemMessage `custom:choice`. The last usage in
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from pipeline.assembly.builder import Builder
@@ -45,11 +46,6 @@ class Choices:
 
     main: ChoiceAnswer
     others: dict[int, ChoiceAnswer] = field(default_factory=dict)
-
-
-def begin(builder: Builder) -> None:
-    """Prepare for a run. The body of its first call comes as an event, or is the publisher's `run.request`."""
-    model_calls.begin(builder, READER, _settle)
 
 
 def chunk(builder: Builder, event: Fields) -> None:
@@ -252,6 +248,7 @@ def _source(builder: Builder, annotation: Fields) -> None:
     note(message.fields, {"annotation": annotation})
 
 
+begin: Final = partial(model_calls.begin, reader=READER, settle=_settle)
 HANDLERS: Final[dict[str, Handler]] = {
     model_calls.REQUEST: model_calls.request,
     model_calls.ERROR: model_calls.refused,

@@ -20,7 +20,7 @@ from pipeline.dialects.history import MessagePlace, exchanges, fill_calls
 from pipeline.dialects.openai_chat import request
 from pipeline.dialects.openai_chat.answer import CUSTOM, ChoiceAnswer
 from pipeline.dialects.openai_chat.keys import META, REFUSAL, note
-from topics import json_text
+from pipeline.dialects.wire_values import text_or_dumped
 from topics.json_text import Fields
 from topics.part_kinds import CALLS, RESULTS
 
@@ -54,7 +54,7 @@ def _messages_of_request(parts: Any) -> Iterator[Fields]:
         elif kind == "file":
             yield {"role": "user", "content": [block(part.get("content"))]}
         elif kind == "retry-prompt" and not part.get("tool_name"):
-            yield {"role": "user", "content": _text_or_json(part.get("content"))}
+            yield {"role": "user", "content": text_or_dumped(part.get("content"))}
 
 
 def _messages_of_response(response: Fields) -> Iterator[Fields]:
@@ -98,7 +98,7 @@ def _call(part: Fields) -> Fields:
 def _result(part: Fields) -> Fields:
     content = part.get("content")
     if not _is_text_blocks(content):
-        content = _text_or_json(content) if content is not None else ""
+        content = text_or_dumped(content) if content is not None else ""
     return {"role": "tool", "tool_call_id": part.get("tool_call_id") or call_id(""), "content": content}
 
 
@@ -106,13 +106,13 @@ def _content(content: Any) -> Any:
     """Return a user's content: a text, or blocks."""
     if isinstance(content, str):
         return content
-    return [block(piece) for piece in content] if isinstance(content, list) else _text_or_json(content)
+    return [block(piece) for piece in content] if isinstance(content, list) else text_or_dumped(content)
 
 
 def block(piece: Any) -> Fields:
     """Return a piece of content as a block of a message."""
     if not isinstance(piece, dict):
-        return {"type": "text", "text": _text_or_json(piece)}
+        return {"type": "text", "text": text_or_dumped(piece)}
     media = str(piece.get("media_type") or "")
     if piece.get("kind") == "binary" and isinstance(piece.get("data"), str):
         return _binary(piece["data"], media)
@@ -122,7 +122,7 @@ def block(piece: Any) -> Fields:
         return {"type": "text", "text": piece["content"]}
     if isinstance(piece.get("block"), dict) and piece.get("kind") == "custom:openai_chat":
         return dict(piece["block"])
-    return {"type": "text", "text": piece["url"] if isinstance(piece.get("url"), str) else _text_or_json(piece)}
+    return {"type": "text", "text": piece["url"] if isinstance(piece.get("url"), str) else text_or_dumped(piece)}
 
 
 def _binary(data: str, media: str) -> Fields:
@@ -141,10 +141,6 @@ def _is_text_blocks(content: Any) -> bool:
         and bool(content)
         and all(isinstance(block, dict) and block.keys() == {"type", "text"} for block in content)
     )
-
-
-def _text_or_json(value: Any) -> str:
-    return value if isinstance(value, str) else json_text.dumps(value)
 
 
 def split(messages: Messages) -> list[Messages]:

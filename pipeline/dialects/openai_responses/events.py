@@ -23,6 +23,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
@@ -41,11 +42,6 @@ UNFINISHED: Final = ("queued", "in_progress")  # the first states of an answer i
 READ_KEYS: Final = frozenset(
     {"id", "model", "output", "usage", "error", "object", "created_at", "tools", "instructions", "input"}
 )
-
-
-def begin(builder: Builder) -> None:
-    """Prepare for a run. The body of its first call comes as an event, or is the publisher's `run.request`."""
-    model_calls.begin(builder, READER, _settle)
 
 
 def created(builder: Builder, event: Fields) -> None:
@@ -231,6 +227,7 @@ DELTAS: Final = {
     "custom_tool_call_input": ("input", "", "input"),
     "code_interpreter_call_code": ("code", "", "code"),
 }
+begin: Final = partial(model_calls.begin, reader=READER, settle=_settle)
 HANDLERS: Final[dict[str, Handler]] = {
     model_calls.REQUEST: model_calls.request,
     model_calls.ERROR: model_calls.refused,

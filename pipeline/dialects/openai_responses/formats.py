@@ -22,6 +22,7 @@ from pipeline.dialects.history import MessagePlace, exchanges
 from pipeline.dialects.openai_responses import request
 from pipeline.dialects.openai_responses.keys import META, REFUSAL
 from pipeline.dialects.openai_responses.output import Output
+from pipeline.dialects.wire_values import text_or_dumped
 from topics import json_text
 from topics.json_text import Fields
 from topics.part_kinds import ANSWERS, CALLS
@@ -218,7 +219,7 @@ def _content(content: Any) -> Any:
 def _block(piece: Any) -> Fields:
     """Return a piece of content as a block of a user's message."""
     if not isinstance(piece, dict):
-        return {"type": "input_text", "text": piece if isinstance(piece, str) else json_text.dumps(piece)}
+        return {"type": "input_text", "text": text_or_dumped(piece)}
     media, kind = str(piece.get("media_type") or ""), piece.get("kind")
     if isinstance(piece.get("data"), str):
         url = f"data:{media};base64,{piece['data']}"
