@@ -73,10 +73,10 @@ class Calls:
     awaits: bool = False
 
 
-def begin(builder: Builder, reader: RequestReader, settle: Callable[[Builder], None] = lambda builder: None) -> None:
+def begin(builder: Builder, reader: RequestReader, settle: Callable[[Builder], None] | None = None) -> None:
     """Begin a run without calls. The body of the first comes as an event, or is the publisher's `run.request`."""
     builder.returns_by_call = False  # results are in the order of the bodies
-    builder.scratch["calls"] = Calls(reader, settle)
+    builder.scratch["calls"] = Calls(reader, settle or settle_newest)
     builder.torn = False
 
 
@@ -159,6 +159,22 @@ def refused(builder: Builder, event: Fields) -> None:
     error = body.get("error") or body if isinstance(body, dict) else body
     fail(builder, error, **({"status": event["status"]} if "status" in event else {}))
     calls_of(builder).shut = True
+
+
+def settle_newest(builder: Builder) -> None:
+    """Settle the newest call."""
+    settle_answer(builder, calls_of(builder).answer)
+
+
+def settle_answer(builder: Builder, answer: Any) -> bool:
+    """Settle the answer of the newest call, and register its calls if it is whole; return False if it was settled."""
+    if answer is None or answer.settled:
+        return False
+    whole = calls_of(builder).whole and not builder.torn
+    answer.settle(whole=whole)
+    for part in answer.calls() if whole else ():
+        builder.calls[part.fields["tool_call_id"]] = (answer.response, part)
+    return True
 
 
 def finish(builder: Builder, end: str) -> None:

@@ -225,9 +225,9 @@ def fill(builder: Builder, messages: Messages) -> str | None:
 def _respond(names: Fields, builder: Builder, message: Fields) -> None:
     response = builder.open_response()
     response.keep_empty = True
-    answer = MessageAnswer(response, "anthropic")
+    answer = MessageAnswer(response, "anthropic", names)
     answer.start({"content": request.blocks(message)}, builder.at)
-    answer.settle(names, whole=True)
+    answer.settle(whole=True)
     for call in answer.calls():
         builder.calls[call.fields["tool_call_id"]] = (response, call)
 

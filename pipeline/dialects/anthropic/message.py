@@ -44,10 +44,14 @@ GROWS: Final = {
 
 @dataclass(slots=True, eq=False)
 class MessageAnswer:
-    """One message. `blocks`: (index, block) in the order in which they began, those of the start first."""
+    """One message. `names`: tools of the run by ids of calls.
+
+    `blocks`: (index, block) in the order in which they began, those of the start first.
+    """
 
     response: Message
     provider: str
+    names: Fields
     blocks: list[tuple[int, Block]] = field(default_factory=list)
     usage: Fields = field(default_factory=dict)
     stop_reason: Any = None
@@ -98,8 +102,8 @@ class MessageAnswer:
         """Return the calls of the application's tools."""
         return [block.part for _, block in self.blocks if block.part.fields["part_kind"] == "tool-call"]
 
-    def settle(self, names: Fields, *, whole: bool) -> None:
-        """Finish the message: order its parts by their indices. `names`: tools of the run by ids of calls."""
+    def settle(self, *, whole: bool) -> None:
+        """Finish the message: order its parts by their indices."""
         if self.settled:
             return
         self.settled = True
@@ -112,9 +116,9 @@ class MessageAnswer:
                 block.part.done = False
             fields = block.part.fields
             if fields["part_kind"] == "builtin-tool-call":
-                names[fields["tool_call_id"]] = fields["tool_name"]
+                self.names[fields["tool_call_id"]] = fields["tool_name"]
             elif fields["part_kind"] == "builtin-tool-return":
-                fields["tool_name"] = names.get(fields["tool_call_id"]) or block.kind.removesuffix(RESULT)
+                fields["tool_name"] = self.names.get(fields["tool_call_id"]) or block.kind.removesuffix(RESULT)
         self.response.closed = whole
         if self.stop_reason in FINISH_REASONS and not (self.calls() and FINISH_REASONS[self.stop_reason] == "stop"):
             self.response.fields["finish_reason"] = FINISH_REASONS[self.stop_reason]

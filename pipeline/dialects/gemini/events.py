@@ -158,14 +158,9 @@ def _count(builder: Builder, answers: Candidates) -> None:
 
 def _settle(builder: Builder) -> None:
     """Settle the newest call: register its calls, and add facts beside the answer after it."""
-    calls = calls_of(builder)
-    answers: Candidates | None = calls.answer
-    if answers is None or answers.main.settled:
+    answers: Candidates | None = calls_of(builder).answer
+    if answers is None or not model_calls.settle_answer(builder, answers.main):
         return
-    whole = calls.whole and not builder.torn
-    answers.main.settle(whole=whole)
-    for part in answers.main.calls() if whole else ():
-        builder.calls[part.fields["tool_call_id"]] = (answers.main.response, part)
     for url, title in answers.main.pages.items():
         source = {"source_id": url, "url": url}
         builder.system("source.url", source if title is None else {**source, "title": title})

@@ -102,6 +102,10 @@ class ChoiceAnswer:
             part.done = whole
         self.response.closed = whole
 
+    def calls(self) -> list[Part]:
+        """Return the calls of the application's tools."""
+        return self.tool_calls.calls
+
     def json_parts(self) -> list[Fields]:
         """Return the parts as JSON."""
         pairs = ((part.fields, join(part.chunks)) for part in self.response.parts)

@@ -196,7 +196,7 @@ def _end(builder: Builder) -> None:
         response.fields["finish_reason"] = FINISH_REASONS[reason]
     elif reason is not None and reason not in PLAIN:
         note(response.fields, {"finish_reason": reason})
-    model_calls.end_call(builder, awaits=bool(answers.main.tool_calls.calls))
+    model_calls.end_call(builder, awaits=bool(answers.main.calls()))
 
 
 def _describe(response: Message, event: Fields) -> None:
@@ -222,15 +222,9 @@ def _describe_choice(response: Message, choice: Fields) -> None:
 
 def _settle(builder: Builder) -> None:
     """Settle the newest call: order its parts, and add facts beside them."""
-    calls = calls_of(builder)
-    answers: Choices | None = calls.answer
-    if answers is None or answers.main.settled:
+    answers: Choices | None = calls_of(builder).answer
+    if answers is None or not model_calls.settle_answer(builder, answers.main):
         return
-    response = answers.main.response
-    whole = calls.whole and not builder.torn
-    answers.main.settle(whole=whole)
-    for call in answers.main.tool_calls.calls if whole else ():
-        builder.calls[call.fields["tool_call_id"]] = (response, call)
     for annotation in answers.main.annotations:
         _source(builder, annotation)
     if answers.main.executed:

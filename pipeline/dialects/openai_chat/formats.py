@@ -171,7 +171,7 @@ def _respond(builder: Builder, message: Fields) -> None:
     audio = message.get("audio")
     if isinstance(audio, dict):
         note(response.fields, {"audio": audio})
-    for call in answer.tool_calls.calls:
+    for call in answer.calls():
         builder.calls[call.fields["tool_call_id"]] = (response, call)
 
 

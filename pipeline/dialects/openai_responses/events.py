@@ -52,7 +52,7 @@ def created(builder: Builder, event: Fields) -> None:
     known = calls.response.fields.get("provider_response_id") if calls.response is not None else None
     other = known is not None and response.get("id") not in (None, known)
     if event["type"] == "response.created" and other and (calls.whole or calls.answer.items):
-        _settle(builder)
+        model_calls.settle_newest(builder)
         model_calls.next_call(builder)
     if _output(builder) is not None:
         _describe(builder, response)
@@ -130,7 +130,7 @@ def error(builder: Builder, event: Fields) -> None:
     if calls_of(builder).whole:
         builder.system("error", {"error": error})
         return
-    _settle(builder)
+    model_calls.settle_newest(builder)
     model_calls.fail(builder, error)
 
 
@@ -160,7 +160,7 @@ def _terminal(builder: Builder, response: Fields, status: str) -> None:
         builder.usage(response["usage"], output.response)
     output.response.last_at = builder.at
     if status in ("failed", "cancelled"):
-        _settle(builder)
+        model_calls.settle_newest(builder)
         model_calls.fail(builder, response.get("error") or status)
         return
     if status == "incomplete":
@@ -168,7 +168,7 @@ def _terminal(builder: Builder, response: Fields, status: str) -> None:
         reason = details.get("reason") if isinstance(details, dict) else None
         output.response.fields["finish_reason"] = CUT.get(str(reason), "length")
     model_calls.end_call(builder, awaits=False)
-    _settle(builder)
+    model_calls.settle_newest(builder)
     model_calls.end_call(builder, awaits=bool(output.calls()))
 
 
@@ -202,17 +202,6 @@ def _describe(builder: Builder, response: Fields) -> None:
     )
 
 
-def _settle(builder: Builder) -> None:
-    calls = calls_of(builder)
-    output: Output | None = calls.answer
-    if output is None or output.settled:
-        return
-    whole = calls.whole and not builder.torn
-    output.settle(whole=whole)
-    for part in output.calls() if whole else ():
-        builder.calls[part.fields["tool_call_id"]] = (output.response, part)
-
-
 def _index_of(event: Fields, key: str) -> int:
     return number_or_none(event.get(key)) or 0
 
@@ -227,7 +216,7 @@ DELTAS: Final = {
     "custom_tool_call_input": ("input", "", "input"),
     "code_interpreter_call_code": ("code", "", "code"),
 }
-begin: Final = partial(model_calls.begin, reader=READER, settle=_settle)
+begin: Final = partial(model_calls.begin, reader=READER)
 HANDLERS: Final[dict[str, Handler]] = {
     model_calls.REQUEST: model_calls.request,
     model_calls.ERROR: model_calls.refused,
