@@ -25,9 +25,9 @@ from typing import Any, Final
 
 # What is on the way of an event to its turn, and of a turn to its rows, by the C file that holds it; several C files
 # are compiled at once.
-# Left out, as compiling them gains nothing or they must stay as they are: tables and registries (`__init__`, `keys`,
-# `live`), types of records (`turn_record`, `telemetry`: docs show their docstrings), pydantic's models, exports and
-# histories; and `run_states`, which tests watch from within.
+# Left out, as compiling them gains nothing or they must stay as they are: tables and registries (`__init__`, `keys`),
+# types of records (`turn_record`, `telemetry`: docs show their docstrings), pydantic's models, exports and histories
+# (`formats`); and `run_states`, which tests watch from within.
 GROUPS: Final[dict[str, str]] = {
     "topics": "json_text state",
     "pipeline/turns": (
@@ -35,27 +35,27 @@ GROUPS: Final[dict[str, str]] = {
         "thread_document times tokens"
     ),
     "pipeline/assembly": (
-        "agent_turn builder deadlines dialect expected_record finish finishing fork limits marks offline oversized "
-        "parking partition parts records refused_events restored_state results run run_ends "
+        "agent_turn builder deadlines dialect expected_record finish finishing limits marks offline oversized "
+        "parking partition parts records restored_state results run run_ends "
         "sequence_window spilled_run telemetry weight"
     ),
     "pipeline/stores/costs": "rows",
     "pipeline/stores/database": "keys",
     "pipeline/stores/threads": "rows thread_rows",
-    "pipeline/dialects": "deltas model_calls notes responses_progress tp_events wire_values",
+    "pipeline/dialects": "deltas model_calls responses_progress tp_events wire_values",
     "pipeline/dialects/ag_ui": "events messages stream text turn",
     "pipeline/dialects/agents_sdk": "events messages",
-    "pipeline/dialects/anthropic": "blocks events message request",
-    "pipeline/dialects/claude_code": "blocks events lines partials session usage",
+    "pipeline/dialects/anthropic": "events message request",
+    "pipeline/dialects/claude_code": "blocks events lines partials session",
     "pipeline/dialects/gemini": "answer events request",
-    "pipeline/dialects/google_adk": "event events facts parts whole",
+    "pipeline/dialects/google_adk": "event events parts whole",
     "pipeline/dialects/langgraph": "events merge parts protocol_v3 request shapes stream turn",
     "pipeline/dialects/openai_agents": "answer events items raw_events",
     "pipeline/dialects/openai_chat": "answer events request",
     "pipeline/dialects/openai_responses": "events items output request",
     "pipeline/dialects/pi_agent": "events messages parts",
     "pipeline/dialects/pi_proxy": "events",
-    "pipeline/dialects/pydantic_ai": "events messages response result tools",
+    "pipeline/dialects/pydantic_ai": "events messages response tools",
     "pipeline/dialects/thread_protocol": "events",
     "pipeline/dialects/vercel_ai": "content events from_pydantic_ai request side_events stream tools",
 }

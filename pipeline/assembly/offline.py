@@ -1,20 +1,29 @@
-"""Assembles a run's whole stream without a broker: for `turnmill assemble`, and as the reference of tests."""
+"""Assembles a run's whole stream without a broker: for `turnmill assemble`, and as the reference of tests.
+
+The turns of a run that may go on are made of a copy of its state: `copy.deepcopy` can't copy compiled classes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Sequence
+from dataclasses import fields, is_dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.finish import finish
-from pipeline.assembly.fork import fork
 from pipeline.assembly.records import Refused, StoredRecord
 from pipeline.assembly.run import Run
 from pipeline.turns.lineage import Redacted, lineage
 from topics.turn_record import TurnRecord
 from turnmill.wire.nesting import with_room
+
+T = TypeVar("T")
+Memo = dict[int, Any]
+
+SAME: Final = frozenset({str, int, float, bool, bytes, type(None)})  # immutable
 
 
 def assemble(
@@ -74,3 +83,108 @@ def close(
         if linked:
             turns[0]["lineage"] = linked
     return turns, builder
+
+
+def fork(value: T) -> T:
+    """Return a deep copy of nested lists, sets, dictionaries, tuples and dataclasses.
+
+    An object that occurs twice is one object in the copy, too. Everything else (functions, members of an Enum,
+    constants) is not copied, but shared. Raises RecursionError.
+    """
+    return cast("T", _forked(value, {}))
+
+
+def _forked(value: Any, memo: Memo) -> Any:
+    kind = type(value)
+    if kind in SAME:
+        return value
+    known = memo.get(id(value))
+    if known is not None:
+        return known
+    copy = COPIES.get(kind)
+    if copy is not None:
+        return copy(value, memo)
+    if isinstance(value, tuple):
+        return kind._make([_forked(item, memo) for item in value])  # a NamedTuple
+    if kind not in SHAPES:
+        SHAPES[kind] = _shape(kind)
+    shape = SHAPES[kind]
+    return value if shape is None else _dataclass(value, shape, memo)
+
+
+def _list(value: list[Any], memo: Memo) -> list[Any]:
+    made: list[Any] = []
+    memo[id(value)] = made
+    made.extend([_forked(item, memo) for item in value])
+    return made
+
+
+def _filled(made: dict[Any, Any], value: dict[Any, Any], memo: Memo) -> dict[Any, Any]:
+    memo[id(value)] = made
+    for key, item in value.items():
+        made[_forked(key, memo)] = _forked(item, memo)
+    return made
+
+
+def _tuple(value: tuple[Any, ...], memo: Memo) -> tuple[Any, ...]:
+    items = [_forked(item, memo) for item in value]
+    same = all(mine is theirs for mine, theirs in zip(items, value, strict=True))  # if nothing changed, it is shared
+    made = memo[id(value)] = value if same else tuple(items)
+    return made
+
+
+def _set(value: set[Any], memo: Memo) -> set[Any]:
+    made = {_forked(item, memo) for item in value}
+    memo[id(value)] = made
+    return made
+
+
+def _deque(value: deque[Any], memo: Memo) -> deque[Any]:
+    made: deque[Any] = deque(maxlen=value.maxlen)
+    memo[id(value)] = made
+    made.extend([_forked(item, memo) for item in value])
+    return made
+
+
+COPIES: Final[dict[type, Callable[[Any, Memo], Any]]] = {
+    list: _list,
+    dict: lambda value, memo: _filled({}, value, memo),
+    defaultdict: lambda value, memo: _filled(defaultdict(value.default_factory), value, memo),
+    tuple: _tuple,
+    set: _set,
+    deque: _deque,
+}
+
+
+class _Shape(NamedTuple):
+    """The fields of a dataclass, and those that its constructor takes, in their order."""
+
+    names: list[str]
+    taken: list[str]
+    frozen: bool
+
+
+SHAPES: Final[dict[type, _Shape | None]] = {}  # by class; None: it is no dataclass
+
+
+def _shape(kind: Any) -> _Shape | None:
+    if not is_dataclass(kind):
+        return None
+    of, frozen = fields(kind), bool(kind.__dataclass_params__.frozen)  # type: ignore[union-attr]  # a class of ours
+    return _Shape([field.name for field in of], [field.name for field in of if field.init], frozen)
+
+
+def _dataclass(value: Any, shape: _Shape, memo: Memo) -> Any:
+    """Return a copy made by its constructor, since a compiled class can't be made without.
+
+    A mutable one is added to the memo before its fields are copied, so that they may refer to it.
+    """
+    if shape.frozen:
+        made = type(value)(*[_forked(getattr(value, name), memo) for name in shape.taken])
+        memo[id(value)] = made
+        return made
+    made = type(value)(*[getattr(value, name) for name in shape.taken])
+    memo[id(value)] = made
+    for name in shape.names:
+        setattr(made, name, _forked(getattr(value, name), memo))
+    return made

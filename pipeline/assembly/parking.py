@@ -118,7 +118,7 @@ def listening(dialect: Dialect) -> Dialect:
         before: StreamEnd | None = "complete" if builder.ended == "complete" else "aborted"
         builder.ended = ended(event, before if builder.ended is not None else None)
 
-    return replace(dialect, handlers={}, stretches={}, deltas={}, unknown=listen, begin=_nothing)
+    return replace(dialect, handlers={}, stretches={}, deltas={}, unknown=listen, begin=lambda builder: None)
 
 
 def unknown(name: str) -> Dialect:
@@ -135,7 +135,3 @@ def bare(builder: Builder) -> Builder:
     made.started = made.lossy = True  # an event that can't be read is refused when the run is built
     made.ended = builder.ended
     return made
-
-
-def _nothing(builder: Builder) -> None:
-    """Do nothing at the beginning of a parked run."""

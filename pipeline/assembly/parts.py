@@ -9,9 +9,7 @@ from topics.json_text import Fields
 from turnmill.wire import traceparent
 
 MessageKind = Literal["request", "response", "system"]
-
 LONG_CHARACTERS: Final = 512  # longer texts are not joined with others until the end
-
 # The keys of a record's `run` object and their types; `request`, which may be any JSON, is not among them.
 RUN_INFO: Final[dict[str, type[str] | tuple[type, ...]]] = {
     "agent_name": str,
@@ -148,3 +146,16 @@ class Context:
         if self.traceparent is None and traceparent.parse(info.get("traceparent")) is not None:
             self.traceparent = info["traceparent"]
         return wrong
+
+
+def awaiting(response: Message, request: Message | None, call_id: str) -> Part | None:
+    """Return the call of `response` that the next result with this id answers; `request` has the results so far.
+
+    Several calls of a response may have one id, as from servers that number calls, and from joined histories. None if
+    only one call has the id, or each of them has its result: then the newest result counts.
+    """
+    calls = [part for part in response.parts if part.done and part.fields.get("tool_call_id") == call_id]
+    calls = [part for part in calls if part.fields["part_kind"] == "tool-call"]
+    answers = request.parts if request is not None else []
+    answered = sum(part.fields.get("tool_call_id") == call_id for part in answers)
+    return calls[answered] if answered < len(calls) and len(calls) > 1 else None

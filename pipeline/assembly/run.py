@@ -15,8 +15,7 @@ from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.expected_record import ExpectedRecord, expected_after, read_deltas
 from pipeline.assembly.parking import Outline, bare, listening, outline
 from pipeline.assembly.parts import Context
-from pipeline.assembly.records import Envelope, Record, Refused, StoredRecord
-from pipeline.assembly.refused_events import refusal
+from pipeline.assembly.records import Envelope, Record, Refused, StoredRecord, refusal
 from pipeline.assembly.sequence_window import SequenceWindow
 from pipeline.assembly.weight import LARGE_RECORD, LIGHT, structure, weight
 from turnmill.errors import InvalidRecord, Reason

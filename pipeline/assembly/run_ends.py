@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import groupby
 
-from pipeline.assembly.feedback_events import FEEDBACK, feedback_of
 from pipeline.assembly.finishing import Finishing, is_large
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.oversized import with_key
@@ -15,7 +14,7 @@ from pipeline.assembly.results import Built, Counts, Out, Oversized, Parked, Unb
 from pipeline.assembly.run import Run
 from pipeline.assembly.run_states import CLOSED, REOPENABLE, Event, ImpossibleTransition, RunStates
 from pipeline.assembly.spilled_run import segments_of
-from pipeline.assembly.telemetry import raw_record
+from pipeline.assembly.telemetry import FEEDBACK, feedback_of, raw_record
 from topics import state as state_topic
 from topics.state import Clocks, Closed, RunKey, Segment
 from turnmill.errors import InvalidRecord, Reason

@@ -2,31 +2,41 @@
 
 `seq` identifies a record in its run, the same at every replay: streamed events are numbered by the events read so far,
 derived ones by their response, so that a reopened turn does not count its tokens again.
+
+Feedback in the stream of a run: an event `data-feedback` becomes a record of the feedback topic. Its data are the
+fields of that record, except those known from the run: {"name", "value", "comment"?, "by"?, "id"?, "turn_id"?,
+"run_id"?, "message"?}. It is about its own run, unless it names a turn, or another run; with `run_id` null, about the
+whole thread. Without an `id`, it gets one from its position in the run, the same at every replay.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from pipeline.assembly.builder import Builder
-from pipeline.assembly.feedback_events import FEEDBACK
 from pipeline.assembly.parts import Message
 from pipeline.assembly.records import Record, Refused, StoredRecord
 from pipeline.assembly.run import Run
 from pipeline.turns import tokens
+from topics.feedback import FeedbackRecord
 from topics.json_text import Fields
 from topics.part_kinds import CALLS
 from topics.telemetry import OPEN_USAGE, VERSION, TelemetryRecord
 from topics.turn_record import TurnRecord
 from turnmill.errors import InvalidRecord, Reason
+from turnmill.identity import turn_id
 from turnmill.wire.envelope import decode
+from turnmill.wire.feedback_record import FIELDS, problem_of
+from turnmill.wire.feedback_record import VERSION as FEEDBACK_VERSION
 
 PER_RECORD: Final = 1 << 16  # greater than the number of events of a record
 DERIVED: Final = 1 << 48
 OPEN: Final = 1 << 47
 ERRORS: Final = ("error", "validation_error")
+FEEDBACK: Final = "data-feedback"
+OF_THE_RUN: Final = ("v", "thread_id", "tenant", "at")
 
 
 def streamed_records(run: Run) -> list[TelemetryRecord]:
@@ -171,3 +181,21 @@ def _record(builder: Builder, seq: int, at: int, kind: str, data: Any) -> Teleme
     if context.provider_name is not None:
         record["provider_name"] = context.provider_name
     return record
+
+
+def feedback_of(event: TelemetryRecord) -> FeedbackRecord:
+    """Return the feedback of such an event, given as a telemetry record. Raises InvalidRecord."""
+    data = event["data"]
+    if not isinstance(data, dict):
+        raise InvalidRecord(Reason.INVALID_EVENT, f"{FEEDBACK}: data is an object with name and value")
+    thread_id, run_id = event["thread_id"], event["run_id"]
+    record: dict[str, Any] = {"id": turn_id(thread_id, run_id, f"feedback {event['seq']}")}
+    if "turn_id" not in data:
+        record["run_id"] = run_id
+    record |= {name: data[name] for name in FIELDS if name in data and name not in OF_THE_RUN}
+    record |= {"v": FEEDBACK_VERSION, "thread_id": thread_id, "tenant": event.get("tenant"), "at": event["ts"]}
+    if (problem := problem_of(record)) is not None:
+        raise InvalidRecord(Reason.INVALID_EVENT, f"{FEEDBACK}: {problem}")
+    return cast(
+        "FeedbackRecord", {name: value for name, value in record.items() if value is not None or name == "value"}
+    )

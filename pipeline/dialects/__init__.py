@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from importlib import import_module
 from typing import Any, Final
 
-from pipeline.assembly.dialect import Dialect, Shown
-from pipeline.assembly.format import Format
+from pipeline.assembly.dialect import Dialect, Format, Shown
 from pipeline.dialects.control import with_control
 from turnmill.wire.registry import WIRES
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from pipeline.dialects.anthropic import export as anthropic
-from pipeline.dialects.google_adk import export as google_adk
-from pipeline.dialects.openai_chat import export as openai_chat
-from pipeline.dialects.openai_responses import export as openai_responses
+from pipeline.dialects.anthropic import formats as anthropic
+from pipeline.dialects.google_adk import formats as google_adk
+from pipeline.dialects.openai_chat import formats as openai_chat
+from pipeline.dialects.openai_responses import formats as openai_responses
 from pipeline.turns.branches import one_branch
 from pipeline.turns.requests import request_of
 from topics.json_text import Fields

@@ -1,24 +1,36 @@
-"""The order, names and ids of exported messages, as model servers accept them.
+"""The order, names, ids and arguments of exported messages, as model servers accept them; texts in streamed pieces.
 
 Servers refuse a conversation with a call without a result, or a result without a call. Threads keep what each wire
 sent: names with dots and slashes, in other scripts or empty, and ids that some SDK made up. A character that servers
 refuse becomes `_`; an empty name or id becomes a word. If several calls have one id, since a server counts from 0 in
 each answer, a number is appended to that of the later ones.
+
+JavaScript reads an integer beyond 2^53 as the nearest double, as its SDKs do with every stream. A number beyond the
+largest double becomes infinity, which it writes as null; to keep the number, it is sent as text.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import count
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
+from topics import json_text
 from topics.json_text import Fields
+from turnmill.wire.nesting import with_room
 
 Kind = Literal["asked", "answered"]
 
 ODD: Final = re.compile(r"[^a-zA-Z0-9_-]")
+
+PIECE: Final = re.compile(r".{1,24}(?:\s+|\Z)|.{1,24}", re.DOTALL)  # some words, or a part of a long one
+
+INVALID: Final = "INVALID_JSON"  # the key of arguments that were not an object (`pipeline.turns.arguments`)
+
+LARGEST: Final = int(sys.float_info.max)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,3 +137,31 @@ class OwnIds:
         """Return the new id of the call that the next result with this id answers."""
         waiting = self._open.get(identity)
         return waiting.pop(0) if waiting else identity
+
+
+def pieces(text: str) -> list[str]:
+    """Return a text cut into pieces of some words each."""
+    return PIECE.findall(text)
+
+
+def args_text(args: Any) -> str:
+    """Return the arguments of a call as the model wrote them: JSON, or the text that was not JSON."""
+    if isinstance(args, dict) and args.keys() == {INVALID} and isinstance(args[INVALID], str):
+        return args[INVALID]
+    return args if isinstance(args, str) else json_text.dumps({} if args is None else args)
+
+
+def readable(value: Any) -> Any:
+    """Return a JSON value with integers beyond the largest double as text."""
+    return with_room(lambda: _readable(value))
+
+
+def _readable(value: Any) -> Any:
+    match value:
+        case dict():
+            return {key: _readable(item) for key, item in value.items()}
+        case list():
+            return [_readable(item) for item in value]
+        case int() if not -LARGEST <= value <= LARGEST:
+            return str(value)
+    return value

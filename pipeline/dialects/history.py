@@ -9,8 +9,8 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from pipeline.assembly.builder import Builder
+from pipeline.assembly.dialect import Messages, Reader
 from pipeline.assembly.finish import finish
-from pipeline.assembly.format import Messages, Reader
 from pipeline.assembly.parts import Context
 from pipeline.dialects import model_calls
 from pipeline.dialects.model_calls import RequestReader

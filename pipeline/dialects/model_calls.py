@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
-from pipeline.assembly.parts import Message, Part
-from pipeline.dialects.repeated_call_ids import awaiting
+from pipeline.assembly.parts import Message, Part, awaiting
 from pipeline.turns import requests
 from pipeline.turns.lineage import History
 from topics import json_text
@@ -74,10 +73,10 @@ class Calls:
     awaits: bool = False
 
 
-def begin(builder: Builder, reader: RequestReader, settle: Callable[[Builder], None] = lambda builder: None) -> None:
-    """Begin a run without calls. The body of the first one is in an event, or in `run.request`."""
+def begin(builder: Builder, reader: RequestReader, settle: Callable[[Builder], None] | None = None) -> None:
+    """Begin a run without calls. The body of the first comes as an event, or is the publisher's `run.request`."""
     builder.returns_by_call = False  # results are in the order of the bodies
-    builder.scratch["calls"] = Calls(reader, settle)
+    builder.scratch["calls"] = Calls(reader, settle or settle_newest)
     builder.torn = False
 
 
@@ -162,6 +161,22 @@ def refused(builder: Builder, event: Fields) -> None:
     calls_of(builder).shut = True
 
 
+def settle_newest(builder: Builder) -> None:
+    """Settle the newest call."""
+    settle_answer(builder, calls_of(builder).answer)
+
+
+def settle_answer(builder: Builder, answer: Any) -> bool:
+    """Settle the answer of the newest call, and register its calls if it is whole; return False if it was settled."""
+    if answer is None or answer.settled:
+        return False
+    whole = calls_of(builder).whole and not builder.torn
+    answer.settle(whole=whole)
+    for part in answer.calls() if whole else ():
+        builder.calls[part.fields["tool_call_id"]] = (answer.response, part)
+    return True
+
+
 def finish(builder: Builder, end: str) -> None:
     """Set the end before the turn is built: a call that ended well completes it, the publisher's `end` does not."""
     ask_first(builder)
@@ -244,7 +259,8 @@ def _answer(builder: Builder, part: Fields, name: str) -> None:
     of the tool, for a result without any call, which is put after the newest response.
     """
     call_id = part["tool_call_id"]
-    if any(_is_servers(other.fields, call_id) for message in builder.messages for other in message.parts):
+    others = (other.fields for message in builder.messages for other in message.parts)
+    if any(part["part_kind"] == "builtin-tool-return" and part["tool_call_id"] == call_id for part in others):
         return  # the server ran the tool, and the repeated history contains its result
     response = builder.last_response()
     if response is not None:
@@ -266,10 +282,6 @@ def _answer(builder: Builder, part: Fields, name: str) -> None:
         return
     beside = {key: value for key, value in part.items() if key.startswith("meta:")}
     builder.tool_return(call_id, status=part["status"], content=part["content"], **beside)
-
-
-def _is_servers(part: Fields, call_id: str) -> bool:
-    return bool(part["part_kind"] == "builtin-tool-return" and part["tool_call_id"] == call_id)
 
 
 def _message_of(error: Any) -> str:

@@ -5,7 +5,7 @@ thread_merge   this thread gets a `merged_from` link to the other one
 thread_end     this thread's `ended_at`
 error          the error text of this turn's interruption
 
-data-feedback  a record of the feedback topic (`pipeline.assembly.feedback_events`)
+data-feedback  a record of the feedback topic (`pipeline.assembly.telemetry`)
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
-from pipeline.assembly.feedback_events import FEEDBACK
+from pipeline.assembly.telemetry import FEEDBACK
 from pipeline.turns.times import epoch_ms, iso
 from turnmill.identity import thread_uuid
 

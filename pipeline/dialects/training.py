@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from pipeline.dialects.exports import tool_name
-from pipeline.dialects.openai_chat import export
+from pipeline.dialects.openai_chat import formats
 from pipeline.turns.branches import one_branch
 from pipeline.turns.canonical import turn_hash
 from pipeline.turns.requests import named
@@ -112,7 +112,7 @@ def _chat(document: Fields, turn: Fields, *, whole: bool = True) -> list[Fields]
 
 
 def _messages(document: Fields, turns: list[Fields]) -> list[Fields]:
-    messages = export.messages({**document, "turns": turns})
+    messages = formats.messages({**document, "turns": turns})
     return [{key: message[key] for key in KEPT if key in message} for message in messages]
 
 

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from pipeline.dialects.exports import spoken
 from pipeline.dialects.training import asked_in, provenance, system_prompts, tools_of
+from pipeline.dialects.wire_values import text_or_dumped
 from pipeline.turns.branches import one_branch
 from pipeline.turns.tokens import NANO, counts
-from topics import json_text
 from topics.json_text import Fields
 from topics.part_kinds import CALLS, RESULTS
 
@@ -119,7 +119,7 @@ def _call(part: Fields) -> Fields:
 
 def _result(part: Fields, calls: set[str]) -> Fields:
     content, name = part.get("content"), part.get("tool_call_id")
-    made: Fields = {"content": content if isinstance(content, str) else json_text.dumps(content)}
+    made: Fields = {"content": text_or_dumped(content)}
     return {"source_call_id": name, **made} if isinstance(name, str) and name in calls else made
 
 
@@ -145,7 +145,7 @@ def _content_part(piece: Any) -> Fields:
             return {"type": "image", "source": {"media_type": media, "path": url}}
         if isinstance(piece.get("content"), str):
             return {"type": "text", "text": piece["content"]}
-    return {"type": "text", "text": piece if isinstance(piece, str) else json_text.dumps(piece)}
+    return {"type": "text", "text": text_or_dumped(piece)}
 
 
 def _time(at: Any) -> Fields:

@@ -1,4 +1,4 @@
-"""Values of any wire, read with care: texts, objects, identifiers of content, and ends of streams. Pure."""
+"""Values of any wire, read with care: texts, numbers, objects, identifiers of content, ends of streams. Pure."""
 
 from __future__ import annotations
 
@@ -25,9 +25,29 @@ def text_or_empty(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
+def number_or_none(value: Any) -> int | None:
+    """Return a whole number as it is, None for any other value; JSON's true and false are no numbers."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def is_number(value: Any) -> bool:
+    """Return True for a number; JSON's true and false are none."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def text_or_json(value: Any) -> str:
     """Return a text as it is, "" for None, and the JSON text of any other value."""
     return value if isinstance(value, str) else "" if value is None else json_text.dumps(value)
+
+
+def text_or_dumped(value: Any) -> str:
+    """Return a text as it is, and the JSON text of any other value, also of None."""
+    return value if isinstance(value, str) else json_text.dumps(value)
+
+
+def call_arguments(value: Any) -> Any:
+    """Return arguments of a call as data; null as an empty object, and a text if it could not be parsed."""
+    return {} if value is None else {"INVALID_JSON": value} if isinstance(value, str) else value
 
 
 def objects(values: Any) -> list[Fields]:
@@ -68,3 +88,14 @@ def ends_by(kind_key: str, ends: Mapping[str, StreamEnd | None]) -> Callable[[An
         return ends.get(kind, before) if isinstance(kind, str) else before
 
     return ended
+
+
+def note_under(meta: str, fields: Fields, extra: Fields) -> None:
+    """Keep fields of a wire beyond ThreadProtocol: those that are not None, beside those that are there already.
+
+    They are beside a part, message or turn, under the wire's `meta:*` key.
+    """
+    values = {key: value for key, value in extra.items() if value is not None}
+    if values:
+        known = fields.get(meta)
+        fields[meta] = {**known, **values} if known else values

@@ -20,7 +20,7 @@ from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
-from pipeline.assembly.format import WrongOption
+from pipeline.assembly.dialect import WrongOption
 from pipeline.stores.database.errors import HeldThread, StoreError
 from pipeline.turns.branches import UnknownBranch
 from pipeline.turns.thread_document import UnknownTurn

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.assembly.fork import fork
-from pipeline.assembly.offline import close
+from pipeline.assembly.offline import close, fork
 from pipeline.assembly.records import StoredRecord
 from pipeline.assembly.run import Run
 from pipeline.dialects import DIALECTS

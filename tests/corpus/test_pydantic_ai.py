@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.dialects.pydantic_ai.export import messages
+from pipeline.dialects.pydantic_ai.formats import messages
 from tests.corpus.compare_pydantic import Recording, assembled_with_refusals, complete_cycles, content, full, recordings
 from topics.thread_rules import check
 

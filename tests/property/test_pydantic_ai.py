@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pipeline.assembly.offline import assemble
 from pipeline.dialects import DIALECTS
-from pipeline.dialects.pydantic_ai.export import messages
+from pipeline.dialects.pydantic_ai.formats import messages
 from pipeline.turns.thread_document import thread_document
 from tests.corpus.compare_pydantic import THREAD_ID, content, full
 from tests.property.pydantic_streams import Stream, streams

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.dialects.pi_agent.export import messages
+from pipeline.dialects.pi_agent.formats import messages
 from tests.sdks import node_sdks
 from tests.sdks.threads import RUNS, STREAMS, all_threads
 

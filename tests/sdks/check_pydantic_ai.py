@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-from pipeline.dialects.pydantic_ai.export import messages
+from pipeline.dialects.pydantic_ai.formats import messages
 from tests.sdks.python_sdks import PYDANTIC_AI, problems
 from tests.sdks.threads import STREAMS, all_threads, of_wire
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.dialects.pydantic_ai.export import messages
+from pipeline.dialects.pydantic_ai.formats import messages
 from tests.corpus.compare_pydantic import assembled_with_refusals, content
 from tests.sdks.python_sdks import PYDANTIC_AI, run
 from tests.sdks.recordings import by_run

@@ -8,8 +8,7 @@ from typing import Any, Final
 
 import click
 
-from pipeline.assembly.dialect import Dialect
-from pipeline.assembly.format import Format
+from pipeline.assembly.dialect import Dialect, Format
 from pipeline.assembly.offline import assemble as assemble_run
 from pipeline.cli.options import dialect_option
 from pipeline.dialects import DIALECTS, FORMATS

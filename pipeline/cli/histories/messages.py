@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import click
 
-from pipeline.assembly.format import Reader
+from pipeline.assembly.dialect import Reader
 from pipeline.cli.files.documents import each_value
 from pipeline.cli.histories.session_files import SOURCES
 from pipeline.dialects import FORMATS

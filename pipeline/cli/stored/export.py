@@ -10,7 +10,7 @@ import click
 from rich.console import Console
 from rich.progress import Progress
 
-from pipeline.assembly.format import Format, WrongOption
+from pipeline.assembly.dialect import Format, WrongOption
 from pipeline.cli.options import Moment
 from pipeline.cli.stored.dataset_files import COLUMNS, DATASETS, DPO, PARQUET, Export, Lines, dataset
 from pipeline.cli.stored.selection import (

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from pipeline.assembly.dialect import Dialect, Resume, Shown, StreamEnd
-from pipeline.assembly.format import Format
-from pipeline.dialects.ag_ui import events, export, history, messages
+from pipeline.assembly.dialect import Dialect, Format, Resume, Shown, StreamEnd
+from pipeline.dialects.ag_ui import events, formats, messages
 from pipeline.dialects.deltas import shown
 from pipeline.turns import essence_filters as drop
 from pipeline.turns.losses import Carrier, Loss
@@ -79,6 +78,6 @@ DIALECT: Final = Dialect(
     shows=shows,
     ended=ended,
     carriers=(Carrier("ag-ui", AG_UI),),
-    formats=(Format("ag-ui", export.messages, history.READER),),
+    formats=(Format("ag-ui", formats.messages, formats.READER),),
     resume=Resume(empty=True),  # its client expects RUN_STARTED first
 )

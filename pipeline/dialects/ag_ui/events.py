@@ -34,7 +34,7 @@ from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Delta, Handler, Stretch, Violation, nothing
-from pipeline.assembly.feedback_events import FEEDBACK
+from pipeline.assembly.telemetry import FEEDBACK
 from pipeline.dialects.ag_ui import text
 from pipeline.dialects.ag_ui.messages import read, replace, set_history
 from pipeline.dialects.ag_ui.stream import META, Item, Stream, get, note, stream_of, text_of, unknown_fields

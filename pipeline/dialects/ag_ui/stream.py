@@ -14,8 +14,7 @@ from typing import Any, Final
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Violation
 from pipeline.assembly.parts import Message, Part
-from pipeline.dialects.notes import note_under
-from pipeline.dialects.wire_values import identifier, identifier_of_base64, object_in
+from pipeline.dialects.wire_values import identifier, identifier_of_base64, note_under, object_in
 from pipeline.turns.media_kinds import BY_MEDIA, DOCUMENT, url_kind
 from pipeline.turns.text import join
 from topics.json_text import Fields

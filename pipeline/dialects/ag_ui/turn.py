@@ -9,11 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from pipeline.assembly.builder import Builder
-from pipeline.assembly.parts import Message, Part
+from pipeline.assembly.parts import Message, Part, awaiting
 from pipeline.dialects.ag_ui.messages import prompt_part
 from pipeline.dialects.ag_ui.stream import Item, Stream, note, verdict
 from pipeline.dialects.ag_ui.text import close
-from pipeline.dialects.repeated_call_ids import awaiting
 from pipeline.dialects.wire_values import object_in
 from topics.json_text import Fields
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
-from pipeline.assembly.dialect import Dialect
-from pipeline.assembly.format import Format
+from pipeline.assembly.dialect import Dialect, Format, Shown, StreamEnd
 from pipeline.dialects import model_calls
-from pipeline.dialects.anthropic import events, export, history, live, request
+from pipeline.dialects.anthropic import events, formats, request
+from pipeline.dialects.deltas import shown
 from pipeline.turns import essence_filters as drop
 from pipeline.turns.losses import Carrier, Loss
 from turnmill.wire.registry import WIRES
@@ -21,6 +22,52 @@ ANTHROPIC: Final = (
     Loss("id of a thought", "not there", drop.part_fields("thinking", "thinking_id")),
 )
 
+
+def recognises(event: Any) -> bool | None:
+    """Return whether an event is of this wire. `error` and the requests of other servers occur elsewhere, too."""
+    match event:
+        case {"type": "error", "error": error}:
+            return isinstance(error, dict)
+        case {"type": "error"} | {"type": "turnmill.request", "request": {"input": _} | {"contents": _}}:
+            return False
+    return None
+
+
+def shows(event: Any) -> Sequence[Shown]:
+    """Return the text and thoughts as they come, and the calls of tools."""
+    match event:
+        case {"type": "content_block_start", "content_block": block}:
+            return shown_of_block(block)
+        case {"type": "message_start", "message": {"content": list(blocks)}} | {
+            "type": "message",
+            "content": list(blocks),
+        }:
+            return [piece for block in blocks for piece in shown_of_block(block)]
+    return shown(events.DELTAS, "type", event)
+
+
+def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
+    """Return the end of a stream: `message_stop` ends a call, the next call begins again; an error is no good end."""
+    match event:
+        case {"type": "message_stop" | "message"}:
+            return "complete"
+        case {"type": "turnmill.request" | "turnmill.error" | "message_start" | "error"}:
+            return None
+    return before
+
+
+def shown_of_block(block: Any) -> Sequence[Shown]:
+    """Return the text, thought or call of a content block."""
+    match block:
+        case {"type": "text", "text": str(text)} if text:
+            return [Shown("text", text)]
+        case {"type": "thinking", "thinking": str(text)} if text:
+            return [Shown("thinking", text)]
+        case {"type": "tool_use" | "server_tool_use" | "mcp_tool_use", "name": str(name)}:
+            return [Shown("tool", name)]
+    return ()
+
+
 DIALECT: Final = Dialect(
     name="anthropic",
     wire=WIRES["anthropic"],
@@ -31,9 +78,9 @@ DIALECT: Final = Dialect(
     begin=events.begin,
     history=request.READER.history,
     finish=model_calls.finish,
-    recognises=live.recognises,
-    shows=live.shows,
-    ended=live.ended,
+    recognises=recognises,
+    shows=shows,
+    ended=ended,
     carriers=(Carrier("anthropic", ANTHROPIC),),
-    formats=(Format("anthropic", export.messages, history.READER),),
+    formats=(Format("anthropic", formats.messages, formats.READER),),
 )

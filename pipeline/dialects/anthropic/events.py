@@ -36,7 +36,7 @@ PAUSED: Final = "pause_turn"  # the answer is sent back unchanged, and continues
 
 def begin(builder: Builder) -> None:
     """Prepare for a run. The body of its first call comes as an event, or is the publisher's `run.request`."""
-    model_calls.begin(builder, READER, _settle)
+    model_calls.begin(builder, READER)
     builder.scratch["names"] = {}
 
 
@@ -47,14 +47,14 @@ def message_start(builder: Builder, event: Fields) -> None:
         raise Violation(f"message_start: 'message' is an object, got {message!r:.80}")
     calls = calls_of(builder)
     if calls.answer is not None and (calls.whole or calls.answer.blocks):
-        _settle(builder)
+        model_calls.settle_newest(builder)
         model_calls.next_call(builder)
     _start(builder, message)
 
 
 def message(builder: Builder, event: Fields) -> None:
     """Add an answer that was not streamed."""
-    _settle(builder)
+    model_calls.settle_newest(builder)
     if calls_of(builder).answer is not None:
         model_calls.next_call(builder)
     _start(builder, event)
@@ -127,7 +127,7 @@ def message_stop(builder: Builder, event: Fields) -> None:
 
 def error(builder: Builder, event: Fields) -> None:
     """Fail the call: the server gave up."""
-    _settle(builder)
+    model_calls.settle_newest(builder)
     model_calls.fail(builder, event.get("error"))
     calls_of(builder).shut = True
 
@@ -148,7 +148,8 @@ def _start(builder: Builder, message: Fields) -> None:
     calls = calls_of(builder)
     response = model_calls.open_response(builder)
     if calls.answer is None:
-        calls.answer = MessageAnswer(response, builder.context.provider_name or "anthropic")
+        provider = builder.context.provider_name or "anthropic"
+        calls.answer = MessageAnswer(response, provider, builder.scratch["names"])
     calls.shut = False
     calls.answer.start(message, builder.at)
     _count(builder, calls.answer)
@@ -183,17 +184,6 @@ def _count(builder: Builder, answer: MessageAnswer) -> None:
     usage = answer.spent()
     if usage is not None:
         builder.usage(usage, answer.response)
-
-
-def _settle(builder: Builder) -> None:
-    calls = calls_of(builder)
-    answer: MessageAnswer | None = calls.answer
-    if answer is None or answer.settled:
-        return
-    whole = calls.whole and not builder.torn
-    answer.settle(builder.scratch["names"], whole=whole)
-    for part in answer.calls() if whole else ():
-        builder.calls[part.fields["tool_call_id"]] = (answer.response, part)
 
 
 def _unknown_fields(event: Fields, *known: str) -> Fields:

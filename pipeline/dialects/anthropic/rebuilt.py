@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from pipeline.dialects.anthropic.blocks import REDACTED
 from pipeline.dialects.anthropic.keys import META
-from pipeline.dialects.text_pieces import INVALID, args_text, pieces
+from pipeline.dialects.anthropic.message import REDACTED
+from pipeline.dialects.exports import INVALID, args_text, pieces
 from topics.json_text import Fields
 from topics.part_kinds import CALLS
 
@@ -83,16 +83,14 @@ def _block(part: Fields) -> Fields:
             return {**meta, "type": REDACTED, "data": part.get("signature", "")}
         return {"type": "thinking", "thinking": content, "signature": part.get("signature", ""), **meta}
     if kind in CALLS:
-        named = {"id": part["tool_call_id"], "name": part["tool_name"], "input": _input(part.get("args"))}
+        args = part.get("args")
+        args = args_text(args) if isinstance(args, dict) and args.keys() == {INVALID} else args
+        named = {"id": part["tool_call_id"], "name": part["tool_name"], "input": args}
         return {"type": "tool_use" if kind == "tool-call" else "server_tool_use", **meta, **named}
     if kind == "builtin-tool-return":
         fields = {"tool_use_id": part["tool_call_id"], "content": content}
         return {"type": f"{part['tool_name']}_tool_result", **meta, **fields}
     return dict(content["block"] if kind == "file" else part["block"])
-
-
-def _input(args: Any) -> Any:
-    return args_text(args) if isinstance(args, dict) and args.keys() == {INVALID} else args
 
 
 def _usage(usage: Fields) -> Fields:

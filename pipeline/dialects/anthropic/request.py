@@ -6,28 +6,25 @@ assistant  content: text, or blocks as the stream has them
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any, Final
 
-from pipeline.dialects.anthropic.blocks import CALLS
 from pipeline.dialects.anthropic.keys import note
+from pipeline.dialects.anthropic.message import CALLS
 from pipeline.dialects.model_calls import RequestReader
+from pipeline.dialects.wire_values import identifier, objects
 from pipeline.turns.media_kinds import url_kind
 from topics.json_text import Fields
 
 
 def items(body: Any) -> list[Fields]:
     """Return the messages of a body."""
-    listed = body.get("messages") if isinstance(body, dict) else None
-    return [item for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
+    return objects(body.get("messages")) if isinstance(body, dict) else []
 
 
 def blocks(message: Fields) -> list[Fields]:
     """Return the content of a message; a bare text is one block."""
     content = message.get("content")
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}]
-    return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+    return [{"type": "text", "text": content}] if isinstance(content, str) else objects(content)
 
 
 def parts(message: Fields) -> list[Fields]:
@@ -56,11 +53,11 @@ def _part(block: Fields) -> Fields:
                 "content": block.get("content", ""),
             }
         case {"type": "image" | "document", "source": {"type": "base64", "data": str(data), "media_type": str(media)}}:
-            return _file(block, {"kind": "binary", "data": data, "media_type": media, "identifier": _identifier(data)})
+            return _file(block, {"kind": "binary", "data": data, "media_type": media, "identifier": identifier(data)})
         case {"type": "image" | "document" as kind, "source": {"type": "url", "url": str(url)}}:
             media = "image/*" if kind == "image" else "application/pdf"
             return _file(
-                block, {"kind": url_kind(media), "url": url, "media_type": media, "identifier": _identifier(url)}
+                block, {"kind": url_kind(media), "url": url, "media_type": media, "identifier": identifier(url)}
             )
         case {"type": "document", "source": {"type": "text", "data": str(text)}}:
             part = {"part_kind": "user-prompt", "content": text}
@@ -73,10 +70,6 @@ def _file(block: Fields, content: Fields) -> Fields:
     part: Fields = {"part_kind": "file", "content": content}
     note(part, {key: value for key, value in block.items() if key not in ("type", "source")})
     return part
-
-
-def _identifier(text: str) -> str:
-    return hashlib.sha1(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()[:6]
 
 
 READER: Final = RequestReader(items, lambda item: item.get("role") == "assistant", parts, names)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from pipeline.dialects.anthropic.blocks import CALLS, REDACTED
 from pipeline.dialects.anthropic.keys import META
+from pipeline.dialects.anthropic.message import CALLS, REDACTED
 from pipeline.dialects.anthropic.request import parts
 from pipeline.turns.arguments import arguments
 from topics.json_text import Fields

@@ -36,8 +36,7 @@ from pipeline.dialects.anthropic.keys import META as OF_BLOCK
 from pipeline.dialects.claude_code import lines, partials
 from pipeline.dialects.claude_code import session as sessions
 from pipeline.dialects.claude_code.blocks import prompts_of_request
-from pipeline.dialects.claude_code.session import PREFIX, Session, Thread
-from pipeline.dialects.claude_code.usage import settle
+from pipeline.dialects.claude_code.session import PREFIX, Session, Thread, settle
 from topics.json_text import Fields
 
 SILENT: Final = frozenset(

@@ -9,9 +9,8 @@ from pipeline.assembly.dialect import Violation
 from pipeline.assembly.parts import Message, Part
 from pipeline.dialects.anthropic.keys import note
 from pipeline.dialects.claude_code.blocks import part_of, prompts
-from pipeline.dialects.claude_code.session import META, PREFIX, Session, Thread, name_of, thread_of
-from pipeline.dialects.claude_code.usage import INPUT, normal
-from pipeline.dialects.notes import note_under
+from pipeline.dialects.claude_code.session import INPUT, META, PREFIX, Session, Thread, name_of, normal, thread_of
+from pipeline.dialects.wire_values import note_under
 from topics.json_text import Fields
 from topics.part_kinds import CALLS
 
@@ -45,7 +44,8 @@ def assistant(builder: Builder, event: Fields) -> None:
     for fields in parts:
         _add_block(thread, response, fields)
     _tell(thread, response, message)
-    _note_rest(response, event, message)
+    note(response.fields, {key: value for key, value in message.items() if key not in OF_MESSAGE})
+    note_under(META, response.fields, {key: value for key, value in event.items() if key not in UNSAID})
     if builder.context.imported and message.get("stop_reason") in ENDING:
         builder.ended = "complete"  # a transcript has no `result`
     if event.get("aborted") is True:
@@ -176,11 +176,6 @@ def _tell(thread: Thread, response: Message, message: Fields) -> None:
     elif usage and not any(response is other for other in thread.exact):
         imported = thread.builder.context.imported  # no `result` follows with the sum: the last line counts
         response.fields["usage"] = {key: value for key, value in usage.items() if key != "output_tokens" or imported}
-
-
-def _note_rest(response: Message, event: Fields, message: Fields) -> None:
-    note(response.fields, {key: value for key, value in message.items() if key not in OF_MESSAGE})
-    note_under(META, response.fields, {key: value for key, value in event.items() if key not in UNSAID})
 
 
 def stopped(response: Message, reason: str) -> None:

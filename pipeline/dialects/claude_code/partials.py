@@ -13,8 +13,7 @@ from pipeline.assembly.dialect import Violation
 from pipeline.assembly.parts import Part
 from pipeline.dialects.claude_code.blocks import begun, delta_text
 from pipeline.dialects.claude_code.lines import open_message, stopped
-from pipeline.dialects.claude_code.session import Session, Thread, name_of, thread_of
-from pipeline.dialects.claude_code.usage import normal
+from pipeline.dialects.claude_code.session import Session, Thread, name_of, normal, thread_of
 from topics.json_text import Fields
 
 USAGE = "usage"
@@ -50,7 +49,10 @@ def stream_event(builder: Builder, event: Fields) -> None:
             reason = delta.get("stop_reason")
             _delta(_open(builder, event), reason, usage)
         case "message_stop":
-            _stop(_open(builder, event))
+            thread = _open(builder, event)
+            response = thread.builder.current_response()
+            if not thread.awaited:  # the program itself writes the end of a broken message
+                response.closed, response.last_at = True, thread.builder.at
         case "error":
             builder.system("error", inner.get("error"))
 
@@ -103,12 +105,6 @@ def _delta(thread: Thread, reason: Any, usage: Any) -> None:
         response.fields["usage"] = counts
         if isinstance(reason, str):
             thread.exact.append(response)
-
-
-def _stop(thread: Thread) -> None:
-    response = thread.builder.current_response()
-    if not thread.awaited:  # the program itself writes the end of a broken message
-        response.closed, response.last_at = True, thread.builder.at
 
 
 def _open(builder: Builder, event: Fields) -> Thread:

@@ -1,7 +1,9 @@
-"""The state of a run: its threads of messages, and their common state.
+"""The state of a run: its threads of messages, their common state, and their tokens.
 
 The main conversation and each sub-agent are a thread of messages. A sub-agent's thread has its own builder, whose turns
 form a thread of their own: it is `spawned_from` the thread with the call that started it.
+
+Anthropic's `input_tokens` exclude those of caches; here they include cache reads and writes.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.parts import Context, Message, Part
+from pipeline.turns import tokens
 from topics import json_text
 from topics.json_text import Fields
 from turnmill.identity import thread_uuid
@@ -19,6 +22,9 @@ from turnmill.identity import thread_uuid
 META: Final = "meta:claude-code"
 PREFIX: Final = "custom:claude-code."
 AGENT: Final = "agent"  # of a sub-agent whose type is on no line
+CACHE_READ: Final = "cache_read_input_tokens"
+WRITTEN: Final = "cache_creation_input_tokens"
+INPUT: Final = ("input_tokens", CACHE_READ, WRITTEN)
 
 
 @dataclass(slots=True, eq=False)
@@ -140,3 +146,50 @@ def _child(builder: Builder, session: Session, name: str, event: Fields) -> Thre
     holder.builder.at = builder.at
     holder.builder.system(f"{PREFIX}subagent", {"tool_call_id": name, "thread_id": thread_id, "agent": kind})
     return Thread(name, child)
+
+
+def normal(usage: Any) -> Fields:
+    """Return ThreadProtocol's counts of a usage object of the API; {} if it has none."""
+    if not isinstance(usage, dict):
+        return {}
+    known = {key: usage[key] for key in INPUT if _is_count(usage.get(key))}
+    counts: Fields = {"input_tokens": sum(known.values())} if known else {}
+    if _is_count(usage.get("output_tokens")):
+        counts["output_tokens"] = usage["output_tokens"]
+    if known.get(CACHE_READ):
+        counts["cache_read_tokens"] = known[CACHE_READ]
+    if known.get(WRITTEN):
+        counts["cache_write_tokens"] = known[WRITTEN]
+    match usage.get("output_tokens_details"):
+        case {"thinking_tokens": int(count)} if count > 0:
+            counts["thinking_tokens"] = count
+    return counts if any(counts.values()) else {}
+
+
+def settle(builder: Builder, thread: Thread, usages: list[Any]) -> None:
+    """Set the tokens of the run's responses by the sums in its `result` lines, `usages`.
+
+    If responses have complete counts of their own, from partial messages, and these add up to the sum, they stay.
+    Otherwise the last response gets the sum.
+    """
+    sums = tokens.total([counts for usage in usages if (counts := normal(usage))])
+    if not sums:
+        return
+    responses = [message for message in builder.messages if message.kind == "response" and "usage" in message.fields]
+    exact = all(any(message is other for other in thread.exact) for message in responses)
+    total = tokens.total([message.fields["usage"] for message in responses])
+    if exact and total and all(total.get(key) == sums.get(key) for key in ("input_tokens", "output_tokens")):
+        return
+    for message in responses:
+        del message.fields["usage"]
+    said = (m for m in reversed(builder.messages) if m.kind == "response" and all(m is not e for e in thread.errors))
+    last = next(said, None)
+    if last is not None:
+        last.fields["usage"] = sums
+    else:
+        builder.total_usage = sums
+        builder.telemetry.append((builder.at, "data-sys-usage", sums))
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= tokens.MAX_COUNT

@@ -20,6 +20,7 @@ one still belong to the call. Other candidates are alternatives: SystemMessage `
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
@@ -31,7 +32,7 @@ from pipeline.dialects.gemini.request import READER, made_up
 from pipeline.dialects.google_adk.event import usage_of
 from pipeline.dialects.google_adk.parts import META, spelled
 from pipeline.dialects.model_calls import calls_of
-from pipeline.dialects.notes import note_under
+from pipeline.dialects.wire_values import note_under
 from topics.json_text import Fields
 
 ANSWERS: Final = frozenset({"candidates", "promptFeedback", "usageMetadata", "responseId", "modelVersion"})
@@ -45,11 +46,6 @@ class Candidates:
     main: CandidateAnswer
     others: dict[int, CandidateAnswer] = field(default_factory=dict)
     counts: Fields = field(default_factory=dict)
-
-
-def begin(builder: Builder) -> None:
-    """Prepare for a run. The body of its first call comes as an event, or is the publisher's `run.request`."""
-    model_calls.begin(builder, READER, _settle)
 
 
 def unknown(builder: Builder, raw: Fields) -> None:
@@ -162,14 +158,9 @@ def _count(builder: Builder, answers: Candidates) -> None:
 
 def _settle(builder: Builder) -> None:
     """Settle the newest call: register its calls, and add facts beside the answer after it."""
-    calls = calls_of(builder)
-    answers: Candidates | None = calls.answer
-    if answers is None or answers.main.settled:
+    answers: Candidates | None = calls_of(builder).answer
+    if answers is None or not model_calls.settle_answer(builder, answers.main):
         return
-    whole = calls.whole and not builder.torn
-    answers.main.settle(whole=whole)
-    for part in answers.main.calls() if whole else ():
-        builder.calls[part.fields["tool_call_id"]] = (answers.main.response, part)
     for url, title in answers.main.pages.items():
         source = {"source_id": url, "url": url}
         builder.system("source.url", source if title is None else {**source, "title": title})
@@ -186,5 +177,6 @@ def _list(value: Any) -> list[Any]:
     return value
 
 
+begin: Final = partial(model_calls.begin, reader=READER, settle=_settle)
 HANDLERS: Final[dict[str, Handler]] = {model_calls.REQUEST: model_calls.request, model_calls.ERROR: model_calls.refused}
 STRETCHES: Final[dict[str | None, Stretch]] = {None: texts}

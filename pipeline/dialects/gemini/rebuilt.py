@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from pipeline.dialects.exports import INVALID, args_text, pieces
 from pipeline.dialects.gemini.request import MADE_UP
-from pipeline.dialects.google_adk.export import call_fields, part_of
+from pipeline.dialects.google_adk.formats import call_fields, part_of
 from pipeline.dialects.google_adk.parts import META
-from pipeline.dialects.text_pieces import INVALID, args_text, pieces
 from topics.json_text import Fields
 
 REASONS: Final = {"length": "MAX_TOKENS", "content_filter": "SAFETY", "error": "OTHER"}

@@ -9,6 +9,7 @@ from typing import Any, Final
 from pipeline.assembly.dialect import Violation
 from pipeline.assembly.parts import Message
 from pipeline.dialects.google_adk.parts import parts_of, spelled
+from pipeline.dialects.wire_values import is_number
 from topics import json_text
 from topics.json_text import Fields
 
@@ -84,10 +85,10 @@ def usage_of(counts: Fields) -> Fields | None:
     }
     usage: Fields = {}
     for name, keys in sums.items():
-        known = [counts[key] for key in keys if _is_count(counts.get(key))]
+        known = [counts[key] for key in keys if is_number(counts.get(key))]
         if known:
             usage[name] = sum(known)
-    usage |= {name: counts[key] for name, key in USAGE.items() if _is_count(counts.get(key))}
+    usage |= {name: counts[key] for name, key in USAGE.items() if is_number(counts.get(key))}
     rest = {key: value for key, value in counts.items() if key not in COUNTED}
     return {**usage, **rest} or None
 
@@ -100,10 +101,6 @@ def finish_reason(fields: Fields) -> str | None:
     if not isinstance(reason, str):
         return None
     return "content_filter" if reason in FILTERED else "error" if reason in FAILED else None
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 @dataclass(slots=True, eq=False)

@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Stretch
 from pipeline.assembly.parts import Message, Part
-from pipeline.dialects.google_adk import facts, whole
+from pipeline.dialects.google_adk import whole
 from pipeline.dialects.google_adk.event import USER, Event, Fragments, Memory, read
 from pipeline.dialects.google_adk.parts import spelled
 from pipeline.dialects.speakers import speaker
@@ -51,7 +51,7 @@ def event(builder: Builder, raw: Fields) -> None:
                 apply(builder, read(each))
             return
     if "error" in raw and "author" not in raw:
-        facts.fail(builder, spelled(raw))
+        whole.fail(builder, spelled(raw))
     else:
         apply(builder, read(raw))
 
@@ -96,7 +96,7 @@ def apply(builder: Builder, event: Event) -> None:
     elif not event.parts:
         whole.forget_fragments(builder, event)
     whole.spend(builder, event)
-    facts.tell(builder, event)
+    whole.tell(builder, event)
 
 
 def finish(builder: Builder, end: str) -> None:

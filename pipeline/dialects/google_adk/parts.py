@@ -16,13 +16,11 @@ ADK's servers write camelCase, Python's `model_dump` snake_case: both become cam
 
 from __future__ import annotations
 
-import base64
-import binascii
-import hashlib
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, Final
 
+from pipeline.dialects.wire_values import call_arguments, identifier_of_base64
 from pipeline.turns.media_kinds import url_kind
 from topics.json_text import Fields
 
@@ -124,11 +122,6 @@ def user_prompts(parts: Iterable[Fields]) -> list[Fields]:
     return [{"part_kind": "user-prompt", "content": content[0] if plain else content}]
 
 
-def arguments(value: Any) -> Any:
-    """Return arguments as data; null as an empty object, and a text if it could not be parsed."""
-    return {} if value is None else {"INVALID_JSON": value} if isinstance(value, str) else value
-
-
 def _text_part(part: Fields) -> Fields:
     text = part["text"] + ""
     if part.get("thought") is True:
@@ -145,7 +138,7 @@ def _call(part: Fields, fallback_id: str) -> Fields:
         "part_kind": "tool-call",
         "tool_name": call.pop("name") + "",
         "tool_call_id": _text_or(call.pop("id", None), fallback_id),
-        "args": arguments(call.pop("args", None)),
+        "args": call_arguments(call.pop("args", None)),
     }
     return _with_rest(fields, {**part, **call}, "functionCall")
 
@@ -172,13 +165,16 @@ def _held_file(part: Fields) -> Fields | None:
         blob = spelled(part["inlineData"])
         data = (blob.get("data") or "") + ""
         binary = {"kind": "binary", "data": data.translate(STANDARD), "media_type": _media_type(blob)}
-        return {**binary, "identifier": _identifier(binary["data"])} | _filename(blob)
+        return {**binary, "identifier": identifier_of_base64(binary["data"])} | _filename(blob)
     if "fileData" in part:
         file = spelled(part["fileData"])
         url, media_type = file["fileUri"] + "", _media_type(file)
-        return {"kind": url_kind(media_type), "url": url, "media_type": media_type, "identifier": _identifier(url)} | (
-            _filename(file)
-        )
+        return {
+            "kind": url_kind(media_type),
+            "url": url,
+            "media_type": media_type,
+            "identifier": identifier_of_base64(url),
+        } | (_filename(file))
     return None
 
 
@@ -189,15 +185,6 @@ def _filename(file: Fields) -> Fields:
 
 def _media_type(file: Fields) -> str:
     return _text_or(file.get("mimeType"), "application/octet-stream")
-
-
-def _identifier(data: str) -> str:
-    """Return the identifier of content, as Pydantic AI computes it."""
-    try:
-        raw = base64.b64decode(data, validate=True)
-    except (binascii.Error, ValueError):
-        raw = data.encode("utf-8", "surrogatepass")
-    return hashlib.sha1(raw, usedforsecurity=False).hexdigest()[:6]
 
 
 def _text_or(value: Any, otherwise: str) -> str:

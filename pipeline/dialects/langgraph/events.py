@@ -33,8 +33,8 @@ from typing import Any, Final, NamedTuple
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Handler, Stretch
-from pipeline.assembly.feedback_events import FEEDBACK
 from pipeline.assembly.parts import Message
+from pipeline.assembly.telemetry import FEEDBACK
 from pipeline.dialects.langgraph import request
 from pipeline.dialects.langgraph.protocol_v3 import message_event
 from pipeline.dialects.langgraph.shapes import V3, StreamEvent, message_of, stream_event

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
-from pipeline.assembly.parts import Message, Part
+from pipeline.assembly.parts import Message, Part, awaiting
 from pipeline.dialects.langgraph.parts import META, content, response_parts
 from pipeline.dialects.langgraph.stream import OF_TOOLS, Entry, Stream
-from pipeline.dialects.repeated_call_ids import awaiting
 from pipeline.dialects.wire_values import objects, text_or_empty
 from topics.json_text import Fields
 

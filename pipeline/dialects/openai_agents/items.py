@@ -116,10 +116,6 @@ def _function_call(item: Fields) -> list[Fields]:
     return [_call(item, item["name"] + "", arguments((item.get("arguments") or "") + ""), "name", "arguments")]
 
 
-def _custom_call(item: Fields) -> list[Fields]:
-    return [_call(item, item["name"] + "", {"input": item.get("input")}, "name", "input")]
-
-
 def _client_call(name: str, key: str) -> Callable[[Fields], list[Fields]]:
     return lambda item: [_call(item, name, _object(item.get(key)), key)]
 
@@ -135,10 +131,6 @@ def _shell_call(item: Fields) -> list[Fields]:
     is_servers = isinstance(environment, dict) and environment.get("type") != "local"
     kind = "builtin-tool-call" if is_servers else "tool-call"
     return [_call(item, "shell", _object(item.get("action")), "action", kind=kind)]
-
-
-def _shell_output(item: Fields) -> list[Fields]:
-    return [_return("shell", item["call_id"] + "", item.get("output"), item)]
 
 
 def _tool_search(item: Fields) -> list[Fields]:
@@ -232,12 +224,12 @@ MAKERS: Final[dict[str, Callable[[Fields], list[Fields]]]] = {
     "message": _message,
     "reasoning": _reasoning,
     "function_call": _function_call,
-    "custom_tool_call": _custom_call,
+    "custom_tool_call": lambda item: [_call(item, item["name"] + "", {"input": item.get("input")}, "name", "input")],
     "local_shell_call": _client_call("local_shell", "action"),
     "apply_patch_call": _client_call("apply_patch", "operation"),
     "computer_call": _computer_call,
     "shell_call": _shell_call,
-    "shell_call_output": _shell_output,
+    "shell_call_output": lambda item: [_return("shell", item["call_id"] + "", item.get("output"), item)],
     **dict.fromkeys(HOSTED, _hosted),
     "mcp_call": _mcp_call,
     "tool_search_call": _tool_search,

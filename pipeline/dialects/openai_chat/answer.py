@@ -17,6 +17,7 @@ from typing import Any, Final, Literal
 from pipeline.assembly.parts import Message, Part
 from pipeline.dialects.openai_chat.keys import META, REFUSAL, note
 from pipeline.dialects.vercel_ai.content import file_content
+from pipeline.dialects.wire_values import number_or_none, objects, text_or_empty
 from pipeline.turns.arguments import arguments
 from pipeline.turns.text import join
 from topics import json_text
@@ -61,9 +62,9 @@ class ChoiceAnswer:
         audio = delta.get("audio")
         if isinstance(audio, dict):
             self._add_audio(audio)
-        for image in _objects(delta.get("images")):
+        for image in objects(delta.get("images")):
             self._add_image(image)
-        self.annotations += _objects(delta.get("annotations"))
+        self.annotations += objects(delta.get("annotations"))
         executed = delta.get("executed_tools")
         self.executed += executed if isinstance(executed, list) else ()
         self.tool_calls.add(delta, whole=whole)
@@ -101,6 +102,10 @@ class ChoiceAnswer:
             part.done = whole
         self.response.closed = whole
 
+    def calls(self) -> list[Part]:
+        """Return the calls of the application's tools."""
+        return self.tool_calls.calls
+
     def json_parts(self) -> list[Fields]:
         """Return the parts as JSON."""
         pairs = ((part.fields, join(part.chunks)) for part in self.response.parts)
@@ -121,7 +126,7 @@ class ChoiceAnswer:
 
     def _add_thought(self, delta: Fields) -> None:
         """Add a thought. It comes under one key or several at once: the first one with a text counts."""
-        details = _objects(delta.get("reasoning_details"))
+        details = objects(delta.get("reasoning_details"))
         for detail in details:
             self._add_detail(detail)
         texts = {key: delta[key] for key in THOUGHTS if isinstance(delta.get(key), str)}
@@ -148,12 +153,12 @@ class ChoiceAnswer:
     def _add_content(self, content: Any) -> None:
         """Add a text, or typed pieces of text and thought."""
         self._append("text", content)
-        for piece in _objects(content):
+        for piece in objects(content):
             match piece:
                 case {"type": "text", "text": str(text)}:
                     self._append("text", text)
                 case {"type": "thinking", "thinking": thought}:
-                    for item in [{"text": thought}] if isinstance(thought, str) else _objects(thought):
+                    for item in [{"text": thought}] if isinstance(thought, str) else objects(thought):
                         self._append("thinking", item.get("text"))
                 case {"type": "refusal", "refusal": str(text)}:
                     self._append("refusal", text)
@@ -187,12 +192,7 @@ class ChoiceAnswer:
 
 
 def _text_of(detail: Fields) -> str:
-    text = detail.get("text") if detail.get("type") != "reasoning.summary" else detail.get("summary")
-    return text if isinstance(text, str) else ""
-
-
-def _objects(value: Any) -> list[Fields]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+    return text_or_empty(detail.get("text" if detail.get("type") != "reasoning.summary" else "summary"))
 
 
 def _joined(before: Any, value: Any) -> Any:
@@ -219,15 +219,13 @@ def usage_of(event: Fields) -> Fields | None:
 def _thoughts_beside(usage: Fields) -> int:
     """Return the thoughts that `completion_tokens` does not include, computed from the total."""
     details = usage.get("completion_tokens_details")
-    thoughts = _count_of(details.get("reasoning_tokens")) if isinstance(details, dict) else None
-    total, asked, output = (_count_of(usage.get(key)) for key in ("total_tokens", "prompt_tokens", "completion_tokens"))
+    thoughts = number_or_none(details.get("reasoning_tokens")) if isinstance(details, dict) else None
+    total, asked, output = (
+        number_or_none(usage.get(key)) for key in ("total_tokens", "prompt_tokens", "completion_tokens")
+    )
     if thoughts is None or total is None or asked is None or output is None:
         return 0
     return thoughts if thoughts > 0 and total - asked - output == thoughts else 0
-
-
-def _count_of(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 @dataclass(slots=True, eq=False)

@@ -17,6 +17,7 @@ Other choices are alternatives: SystemMessage `custom:choice`. The last usage in
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from pipeline.assembly.builder import Builder
@@ -45,11 +46,6 @@ class Choices:
 
     main: ChoiceAnswer
     others: dict[int, ChoiceAnswer] = field(default_factory=dict)
-
-
-def begin(builder: Builder) -> None:
-    """Prepare for a run. The body of its first call comes as an event, or is the publisher's `run.request`."""
-    model_calls.begin(builder, READER, _settle)
 
 
 def chunk(builder: Builder, event: Fields) -> None:
@@ -200,7 +196,7 @@ def _end(builder: Builder) -> None:
         response.fields["finish_reason"] = FINISH_REASONS[reason]
     elif reason is not None and reason not in PLAIN:
         note(response.fields, {"finish_reason": reason})
-    model_calls.end_call(builder, awaits=bool(answers.main.tool_calls.calls))
+    model_calls.end_call(builder, awaits=bool(answers.main.calls()))
 
 
 def _describe(response: Message, event: Fields) -> None:
@@ -226,15 +222,9 @@ def _describe_choice(response: Message, choice: Fields) -> None:
 
 def _settle(builder: Builder) -> None:
     """Settle the newest call: order its parts, and add facts beside them."""
-    calls = calls_of(builder)
-    answers: Choices | None = calls.answer
-    if answers is None or answers.main.settled:
+    answers: Choices | None = calls_of(builder).answer
+    if answers is None or not model_calls.settle_answer(builder, answers.main):
         return
-    response = answers.main.response
-    whole = calls.whole and not builder.torn
-    answers.main.settle(whole=whole)
-    for call in answers.main.tool_calls.calls if whole else ():
-        builder.calls[call.fields["tool_call_id"]] = (response, call)
     for annotation in answers.main.annotations:
         _source(builder, annotation)
     if answers.main.executed:
@@ -252,6 +242,7 @@ def _source(builder: Builder, annotation: Fields) -> None:
     note(message.fields, {"annotation": annotation})
 
 
+begin: Final = partial(model_calls.begin, reader=READER, settle=_settle)
 HANDLERS: Final[dict[str, Handler]] = {
     model_calls.REQUEST: model_calls.request,
     model_calls.ERROR: model_calls.refused,

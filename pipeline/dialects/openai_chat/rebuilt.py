@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from pipeline.dialects.exports import args_text, pieces
 from pipeline.dialects.openai_chat.answer import CUSTOM
-from pipeline.dialects.openai_chat.export import block
+from pipeline.dialects.openai_chat.formats import block
 from pipeline.dialects.openai_chat.keys import META, REFUSAL
-from pipeline.dialects.text_pieces import args_text, pieces
 from topics.json_text import Fields
 
 REASONS: Final = {"length", "content_filter", "error"}

@@ -8,13 +8,13 @@ system, developer   configuration: not stored
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from typing import Any, Final
 
 from pipeline.dialects.model_calls import RequestReader
 from pipeline.dialects.openai_chat.keys import note
 from pipeline.dialects.vercel_ai.content import file_content
+from pipeline.dialects.wire_values import identifier, objects
 from pipeline.turns.media_kinds import url_kind
 from topics.json_text import Fields
 
@@ -23,8 +23,7 @@ ANSWERS: Final = ("tool", "function")
 
 def items(body: Any) -> list[Fields]:
     """Return the messages of a body."""
-    listed = body.get("messages") if isinstance(body, dict) else None
-    return [item for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
+    return objects(body.get("messages")) if isinstance(body, dict) else []
 
 
 def parts(message: Fields) -> list[Fields]:
@@ -104,15 +103,11 @@ def content_at(url: str, media: str) -> Fields:
         content = file_content(url, media)
         if "data" in content:
             return _binary(data, media)
-    return {"kind": url_kind(media), "url": url, "media_type": media, "identifier": _identifier(url)}
+    return {"kind": url_kind(media), "url": url, "media_type": media, "identifier": identifier(url)}
 
 
 def _binary(data: str, media: str) -> Fields:
-    return {"kind": "binary", "data": data, "media_type": media, "identifier": _identifier(data)}
-
-
-def _identifier(text: str) -> str:
-    return hashlib.sha1(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()[:6]
+    return {"kind": "binary", "data": data, "media_type": media, "identifier": identifier(data)}
 
 
 READER: Final = RequestReader(items, lambda item: item.get("role") == "assistant", parts, names)

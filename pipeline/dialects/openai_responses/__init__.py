@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
-from pipeline.assembly.dialect import Dialect
-from pipeline.assembly.format import Format
+from pipeline.assembly.dialect import Dialect, Format, Resume, Shown, StreamEnd
 from pipeline.dialects import model_calls
-from pipeline.dialects.openai_responses import events, export, history, live, request
+from pipeline.dialects.deltas import shown
+from pipeline.dialects.openai_responses import events, formats, request
+from pipeline.dialects.responses_progress import DELTAS, is_progress
+from pipeline.dialects.wire_values import number_or_none
 from pipeline.turns import essence_filters as drop
 from pipeline.turns.losses import Carrier, Loss
 from turnmill.wire.registry import WIRES
@@ -15,6 +18,55 @@ from turnmill.wire.registry import WIRES
 OPENAI_RESPONSES: Final = (
     Loss("provider", "from the publisher's `run`", drop.response_fields("provider_name", "provider_response_id")),
 )
+
+
+def recognises(event: Any) -> bool | None:
+    """Return whether an event is of this wire. `error` and other servers' requests occur elsewhere, too."""
+    match event:
+        case {"type": "error"}:
+            return "sequence_number" in event or ("code" in event and "message" in event)
+        case {"type": "turnmill.request", "request": {"messages": _} | {"contents": _}}:
+            return False
+        case {"object": "response"}:
+            return True
+        case {"type": str(kind)} if kind.startswith("response.") and is_progress(kind):
+            return True
+    return None
+
+
+def shows(event: Any) -> Sequence[Shown]:
+    """Return the text and thoughts as they come, and the calls of tools."""
+    match event:
+        case {"type": "response.output_item.added", "item": {"type": str(kind), "name": str(name)}} if kind.endswith(
+            "_call"
+        ):
+            return [Shown("tool", name)]
+        case {"type": "response.output_item.added", "item": {"type": str(kind)}} if kind.endswith("_call"):
+            return [Shown("tool", kind.removesuffix("_call"))]
+    return shown(DELTAS, "type", event)
+
+
+def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
+    """Return the end of a call: `response.completed` or `response.incomplete`; the next call begins again."""
+    match event:
+        case {"type": "response.completed" | "response.incomplete"} | {"object": "response", "status": "completed"}:
+            return "complete"
+        case {"type": "turnmill.request" | "turnmill.error"}:
+            return None
+        case {"type": "response.failed" | "error"} if before is None:
+            return None
+    return before
+
+
+def asks(event: Any) -> bool:
+    """Return True if a call begins here: the event is the publisher's, not a server's."""
+    return isinstance(event, dict) and event.get("type") in (model_calls.REQUEST, model_calls.ERROR)
+
+
+def number(event: Any) -> int | None:
+    """Return the `sequence_number`, which counts within one call."""
+    return number_or_none(event.get("sequence_number")) if isinstance(event, dict) else None
+
 
 DIALECT: Final = Dialect(
     name="openai-responses",
@@ -25,10 +77,11 @@ DIALECT: Final = Dialect(
     begin=events.begin,
     history=request.READER.history,
     finish=model_calls.finish,
-    recognises=live.recognises,
-    shows=live.shows,
-    ended=live.ended,
+    recognises=recognises,
+    shows=shows,
+    ended=ended,
     carriers=(Carrier("openai-responses", OPENAI_RESPONSES),),
-    formats=(Format("openai-responses", export.messages, history.READER),),
-    resume=live.RESUME,
+    formats=(Format("openai-responses", formats.messages, formats.READER),),
+    # `client.responses.retrieve(ID, stream=True, starting_after=NUMBER)`
+    resume=Resume(begins=asks, number=number, sent=lambda event: not asks(event)),
 )

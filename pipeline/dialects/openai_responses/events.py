@@ -23,6 +23,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
@@ -33,6 +34,7 @@ from pipeline.dialects.openai_responses.keys import note
 from pipeline.dialects.openai_responses.output import Output
 from pipeline.dialects.openai_responses.request import READER
 from pipeline.dialects.responses_progress import is_progress
+from pipeline.dialects.wire_values import number_or_none, objects
 from topics.json_text import Fields
 
 CUT: Final = {"max_output_tokens": "length", "content_filter": "content_filter"}
@@ -40,11 +42,6 @@ UNFINISHED: Final = ("queued", "in_progress")  # the first states of an answer i
 READ_KEYS: Final = frozenset(
     {"id", "model", "output", "usage", "error", "object", "created_at", "tools", "instructions", "input"}
 )
-
-
-def begin(builder: Builder) -> None:
-    """Prepare for a run. The body of its first call comes as an event, or is the publisher's `run.request`."""
-    model_calls.begin(builder, READER, _settle)
 
 
 def created(builder: Builder, event: Fields) -> None:
@@ -55,7 +52,7 @@ def created(builder: Builder, event: Fields) -> None:
     known = calls.response.fields.get("provider_response_id") if calls.response is not None else None
     other = known is not None and response.get("id") not in (None, known)
     if event["type"] == "response.created" and other and (calls.whole or calls.answer.items):
-        _settle(builder)
+        model_calls.settle_newest(builder)
         model_calls.next_call(builder)
     if _output(builder) is not None:
         _describe(builder, response)
@@ -133,7 +130,7 @@ def error(builder: Builder, event: Fields) -> None:
     if calls_of(builder).whole:
         builder.system("error", {"error": error})
         return
-    _settle(builder)
+    model_calls.settle_newest(builder)
     model_calls.fail(builder, error)
 
 
@@ -158,13 +155,12 @@ def _terminal(builder: Builder, response: Fields, status: str) -> None:
     if output is None:
         return
     _describe(builder, response)
-    listed = response.get("output")
-    output.final = [item for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
+    output.final = objects(response.get("output"))
     if isinstance(response.get("usage"), dict):
         builder.usage(response["usage"], output.response)
     output.response.last_at = builder.at
     if status in ("failed", "cancelled"):
-        _settle(builder)
+        model_calls.settle_newest(builder)
         model_calls.fail(builder, response.get("error") or status)
         return
     if status == "incomplete":
@@ -172,7 +168,7 @@ def _terminal(builder: Builder, response: Fields, status: str) -> None:
         reason = details.get("reason") if isinstance(details, dict) else None
         output.response.fields["finish_reason"] = CUT.get(str(reason), "length")
     model_calls.end_call(builder, awaits=False)
-    _settle(builder)
+    model_calls.settle_newest(builder)
     model_calls.end_call(builder, awaits=bool(output.calls()))
 
 
@@ -206,20 +202,8 @@ def _describe(builder: Builder, response: Fields) -> None:
     )
 
 
-def _settle(builder: Builder) -> None:
-    calls = calls_of(builder)
-    output: Output | None = calls.answer
-    if output is None or output.settled:
-        return
-    whole = calls.whole and not builder.torn
-    output.settle(whole=whole)
-    for part in output.calls() if whole else ():
-        builder.calls[part.fields["tool_call_id"]] = (output.response, part)
-
-
 def _index_of(event: Fields, key: str) -> int:
-    index: Any = event.get(key)
-    return index if isinstance(index, int) and not isinstance(index, bool) else 0
+    return number_or_none(event.get(key)) or 0
 
 
 DELTAS: Final = {
@@ -232,6 +216,7 @@ DELTAS: Final = {
     "custom_tool_call_input": ("input", "", "input"),
     "code_interpreter_call_code": ("code", "", "code"),
 }
+begin: Final = partial(model_calls.begin, reader=READER)
 HANDLERS: Final[dict[str, Handler]] = {
     model_calls.REQUEST: model_calls.request,
     model_calls.ERROR: model_calls.refused,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from pipeline.dialects.openai_responses.keys import FAKE_ID, REFUSAL, note
+from pipeline.dialects.wire_values import objects, text_or_empty
 from pipeline.turns.arguments import arguments
 from topics.json_text import Fields
 
@@ -40,7 +41,7 @@ def _is_cut_call(item: Fields, kind: str) -> bool:
 
 def _message(item: Fields) -> Parts:
     content = item.get("content")
-    for piece in [{"type": "output_text", "text": content}] if isinstance(content, str) else _objects(content):
+    for piece in [{"type": "output_text", "text": content}] if isinstance(content, str) else objects(content):
         if isinstance(piece.get("refusal"), str):
             refused: Fields = {"part_kind": "text", "content": piece["refusal"], REFUSAL: True}
             note(refused, {"fields": _unknown(item, OF_MESSAGE)})
@@ -55,12 +56,12 @@ def _message(item: Fields) -> Parts:
 
 def _reasoning(item: Fields) -> Parts:
     """Return a part for each summary, or, without any, for each text; encrypted content is the signature."""
-    summaries = [text for piece in _objects(item.get("summary")) if (text := _text_or_empty(piece.get("text")))]
-    raw = [text for piece in _objects(item.get("content")) if (text := _text_or_empty(piece.get("text")))]
+    summaries = [text for piece in objects(item.get("summary")) if (text := text_or_empty(piece.get("text")))]
+    raw = [text for piece in objects(item.get("content")) if (text := text_or_empty(piece.get("text")))]
     first: Fields = {}
-    if _text_or_empty(item.get("encrypted_content")):
+    if text_or_empty(item.get("encrypted_content")):
         first["signature"] = item["encrypted_content"]
-    if _text_or_empty(item.get("id")) not in ("", FAKE_ID):
+    if text_or_empty(item.get("id")) not in ("", FAKE_ID):
         first["thinking_id"] = item["id"]
     for number, text in enumerate(summaries or raw or ([""] if first.get("signature") else [])):
         part: Fields = {"part_kind": "thinking", "content": text, **(first if number == 0 else {})}
@@ -78,7 +79,7 @@ def _call(
     name: Callable[[Fields], str], args: Callable[[Fields], Any], kind: str = "tool-call"
 ) -> Callable[[Fields], Parts]:
     def read(item: Fields) -> Parts:
-        call_id = _text_or_empty(item.get("call_id")) or _text_or_empty(item.get("id"))
+        call_id = text_or_empty(item.get("call_id")) or text_or_empty(item.get("id"))
         part = {"part_kind": kind, "tool_name": name(item), "tool_call_id": call_id, "args": args(item)}
         note(part, {key: value for key, value in item.items() if key not in HIDDEN})
         yield part
@@ -98,7 +99,7 @@ def _shell_output(item: Fields) -> Parts:
     part: Fields = {
         "part_kind": "builtin-tool-return",
         "tool_name": "shell",
-        "tool_call_id": _text_or_empty(item.get("call_id")),
+        "tool_call_id": text_or_empty(item.get("call_id")),
     }
     part |= {"status": "success", "content": item.get("output")}
     note(part, {"type": "shell_call_output"})
@@ -120,8 +121,8 @@ def _tool_search(item: Fields) -> Parts:
 def _own_tool(item: Fields, kind: str) -> Parts:
     """Return a tool that the server ran: its call, its result, and the picture that it made."""
     name, keys = OWN_TOOLS[kind]
-    call: Fields = {"part_kind": "builtin-tool-call", "tool_name": name or _text_or_empty(item.get("name"))}
-    call["tool_call_id"] = _text_or_empty(item.get("id"))
+    call: Fields = {"part_kind": "builtin-tool-call", "tool_name": name or text_or_empty(item.get("name"))}
+    call["tool_call_id"] = text_or_empty(item.get("id"))
     if kind == "mcp_call":
         call["args"] = _arguments(item.get("arguments"))
     elif kind == "web_search_call":
@@ -137,8 +138,8 @@ def _own_tool(item: Fields, kind: str) -> Parts:
     identity = {key: call[key] for key in ("tool_name", "tool_call_id")}
     status = "error" if failed else "success"
     yield {"part_kind": "builtin-tool-return", **identity, "status": status, "content": content}
-    if kind == "image_generation_call" and _text_or_empty(item.get("result")):
-        media = f"image/{_text_or_empty(item.get('output_format')) or 'png'}"
+    if kind == "image_generation_call" and text_or_empty(item.get("result")):
+        media = f"image/{text_or_empty(item.get('output_format')) or 'png'}"
         yield {"part_kind": "file", "content": {"kind": "binary", "data": item["result"], "media_type": media}}
 
 
@@ -154,23 +155,15 @@ def _object(value: Any) -> Fields:
     return value if isinstance(value, dict) else {}
 
 
-def _objects(value: Any) -> list[Fields]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
-def _text_or_empty(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
 def _name_of(item: Fields) -> str:
-    return _text_or_empty(item.get("name"))
+    return text_or_empty(item.get("name"))
 
 
 READERS: Final[dict[str, Callable[[Fields], Parts]]] = {
     "message": _message,
     "reasoning": _reasoning,
     "function_call": _call(_name_of, lambda item: _arguments(item.get("arguments"))),
-    "custom_tool_call": _call(_name_of, lambda item: {"input": _text_or_empty(item.get("input"))}),
+    "custom_tool_call": _call(_name_of, lambda item: {"input": text_or_empty(item.get("input"))}),
     "local_shell_call": _call(lambda item: "local_shell", lambda item: _object(item.get("action"))),
     "apply_patch_call": _call(lambda item: "apply_patch", lambda item: _object(item.get("operation"))),
     "computer_call": _call(lambda item: "computer", _computer),

@@ -18,7 +18,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from pipeline.dialects.notes import note_under
+from pipeline.dialects.wire_values import note_under
 
 META: Final = "meta:openai_responses"
 REFUSAL: Final = "meta:refusal"

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from pipeline.assembly.parts import Message, Part
 from pipeline.dialects.openai_responses.items import parts_of
+from pipeline.dialects.wire_values import number_or_none
 from pipeline.turns.text import join
 from topics.json_text import Fields
 
@@ -69,7 +70,7 @@ class Output:
     def add(self, event: Fields) -> None:
         """Handle `output_item.added`; repeating it for the same item changes nothing."""
         item = event.get("item")
-        index = _index(event.get("output_index"))
+        index = number_or_none(event.get("output_index"))
         if isinstance(item, dict):
             known = self._by_id(item.get("id"))
             if known is None or known.index != index:
@@ -80,7 +81,7 @@ class Output:
         item = event.get("item")
         if not isinstance(item, dict):
             return
-        index = _index(event.get("output_index"))
+        index = number_or_none(event.get("output_index"))
         known = self._by_id(item.get("id")) or self._at(index, event)
         if known is None or known.done is not None or known.hollow.get("type") != item.get("type"):
             same = known is not None and known.done is not None and known.done.get("id") == item.get("id")
@@ -138,13 +139,15 @@ class Output:
         return self._by_id(event.get("item_id")) or (self.items[-1] if self.items else None)
 
     def _found(self, event: Fields) -> Item | None:
-        return self._by_id(event.get("item_id")) or self._at(_index(event.get("output_index")), event)
+        return self._by_id(event.get("item_id")) or self._at(number_or_none(event.get("output_index")), event)
 
     def _item(self, event: Fields, kind: str) -> Item:
         """Return the item that a piece belongs to; if it was never added, it begins here."""
         item = self._found(event)
         if item is None or not _holds(item, kind):
-            item = Item(_index(event.get("output_index")), {"type": PIECES[kind][0], "id": event.get("item_id")})
+            item = Item(
+                number_or_none(event.get("output_index")), {"type": PIECES[kind][0], "id": event.get("item_id")}
+            )
             self.items.append(item)
         return item
 
@@ -163,7 +166,3 @@ def _growing(item: Item, kind: str) -> Part:
     return Part(
         {"part_kind": part_kind, "tool_name": str(item.hollow.get("name") or ""), "tool_call_id": call_id, "args": None}
     )
-
-
-def _index(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None

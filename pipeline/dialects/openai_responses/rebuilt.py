@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from pipeline.dialects.openai_responses.export import call, reasoning, restored
+from pipeline.dialects.exports import pieces
+from pipeline.dialects.openai_responses.formats import call, reasoning, restored
 from pipeline.dialects.openai_responses.keys import META, REFUSAL
-from pipeline.dialects.text_pieces import pieces
 from topics.json_text import Fields
 from topics.part_kinds import CALLS
 

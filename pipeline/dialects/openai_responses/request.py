@@ -11,6 +11,7 @@ from typing import Any, Final
 from pipeline.dialects.model_calls import RequestReader
 from pipeline.dialects.openai_chat.request import content_at, prompt
 from pipeline.dialects.openai_responses.keys import note
+from pipeline.dialects.wire_values import objects
 from topics.json_text import Fields
 
 OWN: Final = frozenset(
@@ -23,7 +24,7 @@ def items(body: Any) -> list[Fields]:
     listed = body.get("input") if isinstance(body, dict) else None
     if isinstance(listed, str):
         return [{"role": "user", "content": listed}]
-    return [item for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
+    return objects(listed)
 
 
 def is_own(item: Fields) -> bool:

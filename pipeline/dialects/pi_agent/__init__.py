@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from pipeline.assembly.dialect import Dialect, Shown, StreamEnd
-from pipeline.assembly.format import Format
-from pipeline.dialects.pi_agent import events, export, history
+from pipeline.assembly.dialect import Dialect, Format, Shown, StreamEnd
+from pipeline.dialects.pi_agent import events, formats
 from pipeline.turns import essence_filters as drop
 from pipeline.turns.losses import Carrier, Loss
 from turnmill.wire.registry import WIRES
@@ -71,5 +70,5 @@ DIALECT: Final = Dialect(
     shows=shows,
     ended=ended,
     carriers=(Carrier("pi-agent", PI_AGENT),),
-    formats=(Format("pi-agent", export.messages, history.READER),),
+    formats=(Format("pi-agent", formats.messages, formats.READER),),
 )

@@ -7,7 +7,7 @@
     any other   an application's message
 
 Fields that ThreadProtocol lacks are kept in `meta:pi` of the part or message, under pi's names, so that
-`pipeline.dialects.pi_agent.export` restores the messages. Timestamps are epoch ms.
+`pipeline.dialects.pi_agent.formats` restores the messages. Timestamps are epoch ms.
 """
 
 from __future__ import annotations

@@ -17,7 +17,14 @@ from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.parts import Message, Part
-from pipeline.dialects.wire_values import identifier_of_base64, object_in, objects, text_or_empty, text_or_none
+from pipeline.dialects.wire_values import (
+    call_arguments,
+    identifier_of_base64,
+    object_in,
+    objects,
+    text_or_empty,
+    text_or_none,
+)
 from pipeline.turns.arguments import arguments
 from pipeline.turns.text import join
 from topics.json_text import Fields
@@ -88,16 +95,11 @@ def _tool_call(block: Fields) -> Fields:
         "part_kind": "tool-call",
         "tool_name": text_or_empty(block.get("name")),
         "tool_call_id": text_or_empty(block.get("id")),
-        "args": _call_arguments(block.get("arguments")),
+        "args": call_arguments(block.get("arguments")),
     }
     if block.get("thoughtSignature") is not None:
         part["meta:thought_signature"] = block["thoughtSignature"]
     return with_rest(part, block, {"type", "name", "id", "arguments", "thoughtSignature", "partialJson"})
-
-
-def _call_arguments(value: Any) -> Any:
-    """Return tool arguments as data. None becomes {}; pi leaves a text if it could not parse the arguments."""
-    return {"INVALID_JSON": value} if isinstance(value, str) else {} if value is None else value
 
 
 def user_prompt(message: Fields) -> Fields:

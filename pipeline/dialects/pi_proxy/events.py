@@ -185,10 +185,6 @@ def _error(builder: Builder, body: Body, event: Fields) -> None:
     _break_off(builder, body, reason, str(event.get("errorMessage") or reason))
 
 
-def _ignored(builder: Builder, body: Body, event: Fields) -> None:
-    builder.sys_event("data-sys-unknown_event", {"type": str(event["type"])})
-
-
 def _write(builder: Builder, body: Body, event: Fields, blocks: list[Fields], stop: str) -> None:
     """Write the message that pi's client builds from the body."""
     at = max(builder.at, builder.first_at)
@@ -266,4 +262,6 @@ HANDLERS: Final[dict[str, Handler]] = {
     "error": _handler(_error),
 }
 
-unknown: Final = _handler(_ignored)
+unknown: Final = _handler(
+    lambda builder, body, event: builder.sys_event("data-sys-unknown_event", {"type": str(event["type"])})
+)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from pipeline.assembly.dialect import Dialect, Shown
-from pipeline.assembly.format import Format
+from pipeline.assembly.dialect import Dialect, Format, Shown
 from pipeline.dialects.deltas import shown
-from pipeline.dialects.pydantic_ai import events, export, history
-from pipeline.dialects.pydantic_ai.export import parse
+from pipeline.dialects.pydantic_ai import events, formats
+from pipeline.dialects.pydantic_ai.formats import parse
 from pipeline.dialects.wire_values import ends_by
 from pipeline.turns import essence_filters as drop
 from pipeline.turns.losses import Carrier, Loss
@@ -72,6 +71,6 @@ DIALECT: Final = Dialect(
         Carrier("pydantic-ai (events alone)", EVENTS_ALONE, over="pydantic-ai"),
     ),
     formats=(
-        Format("pydantic-ai", export.messages, history.READER, options={"for_version": parse, "viewing_agent": str}),
+        Format("pydantic-ai", formats.messages, formats.READER, options={"for_version": parse, "viewing_agent": str}),
     ),
 )

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from pipeline.dialects.pydantic_ai.keys import ARGS, ARGS_STYLES, ARGS_TEXT, INVALID
+from pipeline.dialects.wire_values import is_number
 from pipeline.turns.media_kinds import URL_KINDS, url_kind
 from topics.json_text import Fields
 
@@ -71,20 +72,16 @@ def usage(counts: Any, *, own: bool) -> Fields | None:
         return None
     known = {key: value for key, value in counts.items() if key not in USAGE_ONLY_HERE and value is not None}
     if not own:
-        known = {key: int(value) for key, value in known.items() if key in COUNTS and _is_number(value)}
+        known = {key: int(value) for key, value in known.items() if key in COUNTS and is_number(value)}
         cost = counts.get("cost")
         total = cost.get("total") if isinstance(cost, dict) else cost
-        if _is_number(total):
+        if is_number(total):
             known["cost"] = str(total)
     details = known.get("details")
     has_reasoning = "output_reasoning_tokens" in known or (isinstance(details, dict) and "reasoning_tokens" in details)
-    if _is_number(counts.get("thinking_tokens")) and not has_reasoning:
+    if is_number(counts.get("thinking_tokens")) and not has_reasoning:
         known["output_reasoning_tokens"] = int(counts["thinking_tokens"])
     return known
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _call(part: Fields) -> list[Fields]:

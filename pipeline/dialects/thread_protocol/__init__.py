@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pipeline.assembly.dialect import Dialect
-from pipeline.assembly.format import Format
+from pipeline.assembly.dialect import Dialect, Format
 from pipeline.dialects.thread_protocol import events
 from topics.json_text import Fields
 from topics.thread_versions import repeat_user_prompt as with_user_prompts

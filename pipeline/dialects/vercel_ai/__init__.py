@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from pipeline.assembly.dialect import Dialect, Resume, Shown
-from pipeline.assembly.format import Format
+from pipeline.assembly.dialect import Dialect, Format, Resume, Shown
 from pipeline.dialects.deltas import shown, stretches
 from pipeline.dialects.pydantic_ai.keys import NOT_EXECUTED
 from pipeline.dialects.vercel_ai import events, export, history, request, side_events

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import orjson
 
-from pipeline.dialects.javascript_numbers import readable
+from pipeline.dialects.exports import readable
 from pipeline.dialects.pydantic_ai.keys import IMPLIED
 from pipeline.dialects.vercel_ai.keys import META
 from topics.json_text import Fields

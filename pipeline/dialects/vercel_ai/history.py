@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pipeline.assembly.builder import Builder
-from pipeline.assembly.format import Messages, Reader
+from pipeline.assembly.dialect import Messages, Reader
 from pipeline.dialects.vercel_ai.events import HANDLERS, close
 from pipeline.dialects.vercel_ai.request import add_user_turn, begin
 from pipeline.dialects.vercel_ai.side_events import unknown

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from pipeline.assembly.builder import Builder
-from pipeline.assembly.feedback_events import FEEDBACK
 from pipeline.assembly.parts import Part
+from pipeline.assembly.telemetry import FEEDBACK
 from pipeline.dialects.tp_events import interpret
 from pipeline.dialects.vercel_ai import from_pydantic_ai as pydantic
 from pipeline.dialects.vercel_ai.content import file_content, user_prompt

@@ -10,8 +10,8 @@ from typing import Any, Final
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Violation
 from pipeline.assembly.parts import Message, Part
-from pipeline.dialects.notes import note_under
 from pipeline.dialects.vercel_ai.keys import META
+from pipeline.dialects.wire_values import note_under
 from topics.json_text import Fields
 
 Event = dict[str, Any]

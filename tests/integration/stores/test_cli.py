@@ -13,7 +13,7 @@ from sqlalchemy import update
 
 from pipeline.__main__ import cli
 from pipeline.dialects import FORMATS
-from pipeline.dialects.pydantic_ai.export import messages
+from pipeline.dialects.pydantic_ai.formats import messages
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.database.migrate import HEAD
 from pipeline.stores.database.schema import usage_sums

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pipeline.assembly.builder import Builder
-from pipeline.assembly.fork import fork
+from pipeline.assembly.offline import fork
 from pipeline.assembly.parts import Context, Message
 
 THREAD = "6f1d6f5e-6f0a-4c0b-9d51-7d3a2b0c4e11"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pipeline.assembly.dialect import Dialect
-from pipeline.assembly.fork import fork
+from pipeline.assembly.offline import fork
 from pipeline.assembly.records import StoredRecord
 from pipeline.assembly.run import Run
 from tests.support.toy import START, TOY, Envelope, envelope, text

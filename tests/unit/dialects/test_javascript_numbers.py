@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipeline.dialects.javascript_numbers import readable
+from pipeline.dialects.exports import readable
 
 
 def test_what_javascript_would_read_as_infinity_is_text() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.dialects.pi_agent.export import messages
+from pipeline.dialects.pi_agent.formats import messages
 
 AT = "2026-01-20T16:59:02.000Z"
 MS = 1_768_928_342_000

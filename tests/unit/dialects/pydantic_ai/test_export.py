@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.dialects.pydantic_ai.export import messages
+from pipeline.dialects.pydantic_ai.formats import messages
 from pipeline.dialects.pydantic_ai.keys import EXACT
 
 Fields = dict[str, Any]

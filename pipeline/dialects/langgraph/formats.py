@@ -3,6 +3,8 @@
 `langchain_core.messages.convert_to_messages` and `graph.update_state` take them. Content is in the form of the
 provider's package, if the thread came from there; otherwise in LangChain's standard blocks. Sources and errors
 can't be expressed and are left out.
+
+Back: histories of LangChain messages (a graph's `state["messages"]`), in any of their serialisations -> exchanges.
 """
 
 from __future__ import annotations
@@ -10,10 +12,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from pipeline.assembly.builder import Builder
+from pipeline.assembly.dialect import Messages, Reader
 from pipeline.dialects.exports import Names, paired, spoken
+from pipeline.dialects.history import MessagePlace, exchanges
 from pipeline.dialects.langgraph.parts import META
+from pipeline.dialects.langgraph.shapes import message_of
+from pipeline.dialects.langgraph.stream import Entry, Stream
+from pipeline.dialects.langgraph.turn import write
 from pipeline.dialects.wire_values import text_or_json
 from topics.json_text import Fields
+from turnmill.errors import InvalidRecord, Reason
 
 NAMES: Final = Names("type", "ai", "tool", "tool_call_id", ("tool_calls", "invalid_tool_calls"), ("content",))
 LARGEST: Final = 2**64  # the integers that a checkpoint can store
@@ -207,3 +216,27 @@ def _content(content: Any) -> Any:
         else:
             blocks += _file(item)
     return blocks
+
+
+def split(messages: Messages) -> list[Messages]:
+    """Cut before each user message that follows an answer; system messages are not part of a thread."""
+    read = [message for message in map(_read, messages) if message["type"] in ("human", "ai", "tool")]
+    return exchanges(read, lambda message: MessagePlace.PROMPT if message["type"] == "human" else MessagePlace.ANSWER)
+
+
+def _read(raw: Fields) -> Fields:
+    message = message_of(raw)
+    if message is None:
+        raise InvalidRecord(Reason.INVALID_EVENT, f"no message of LangChain: {raw!r:.80}")
+    return message
+
+
+def fill(builder: Builder, messages: Messages) -> str | None:
+    """Fill the builder with the state of a finished run."""
+    stream = Stream(updated=True, valued=True)
+    stream.state = [Entry(message, builder.at, builder.at, whole=True) for message in messages]
+    write(builder, stream, "complete")
+    return "complete" if builder.messages else None
+
+
+READER: Final = Reader(split, fill)

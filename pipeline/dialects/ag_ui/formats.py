@@ -2,6 +2,8 @@
 
 Turns that came over AG-UI get their ids back; in other threads ids are derived from the turn's. Files of the model,
 sources and errors can't be expressed in these messages and are left out.
+
+Back: histories of AG-UI messages (`agent.messages`, or `messages` of a RunAgentInput) -> exchanges.
 """
 
 from __future__ import annotations
@@ -9,9 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from pipeline.dialects.ag_ui.stream import BUILTIN, META
-from pipeline.dialects.exports import spoken
-from pipeline.dialects.text_pieces import args_text
+from pipeline.assembly.builder import Builder
+from pipeline.assembly.dialect import Messages, Reader
+from pipeline.dialects.ag_ui.messages import add_user_turn, begin, item_of, write_items
+from pipeline.dialects.ag_ui.stream import BUILTIN, META, Stream
+from pipeline.dialects.ag_ui.turn import write
+from pipeline.dialects.exports import args_text, spoken
+from pipeline.dialects.history import MessagePlace, exchanges
 from pipeline.dialects.wire_values import text_or_json
 from topics.json_text import Fields
 
@@ -176,3 +182,23 @@ def _input_content(item: Any) -> Fields | None:
 def _media(media_type: Any) -> str:
     kind = str(media_type).partition("/")[0]
     return kind if kind in ("image", "audio", "video") else "document"
+
+
+def split(messages: Messages) -> list[Messages]:
+    """Cut before each user message that follows an answer; system messages are not part of a thread."""
+    told = [message for message in messages if message["role"] not in ("system", "developer")]
+    return exchanges(told, lambda message: MessagePlace.PROMPT if message["role"] == "user" else MessagePlace.ANSWER)
+
+
+def fill(builder: Builder, messages: Messages) -> str | None:
+    """Fill the builder with the messages of a finished run."""
+    begin(builder)
+    stream: Stream = builder.scratch["stream"]
+    items = [item for item in (item_of(message, builder.at) for message in messages) if item is not None]
+    add_user_turn(builder, [item for item in items if item.role == "user"])
+    write_items(stream, [item for item in items if item.role != "user"])
+    write(builder, stream, "complete")
+    return "complete" if builder.messages else None
+
+
+READER: Final = Reader(split, fill)

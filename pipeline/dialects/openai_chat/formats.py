@@ -4,6 +4,8 @@ Turns that came over the wire are restored from `meta:openai_chat`. In other thr
 left out, as an assistant message can't contain them; a provider's tool calls become calls with results; a thought
 is left out, unless the server requires its own back. Every call is followed by its result, as servers require: an
 unanswered one is left out, unless the thread ends with it.
+
+Back: histories of Chat Completions (`messages`) -> exchanges.
 """
 
 from __future__ import annotations
@@ -11,15 +13,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from pipeline.dialects.exports import Names, call_id, paired, spoken, tool_name
-from pipeline.dialects.openai_chat.answer import CUSTOM
-from pipeline.dialects.openai_chat.keys import META, REFUSAL
-from pipeline.dialects.text_pieces import args_text
-from topics import json_text
+from pipeline.assembly.builder import Builder
+from pipeline.assembly.dialect import Messages, Reader
+from pipeline.dialects.exports import Names, args_text, call_id, paired, spoken, tool_name
+from pipeline.dialects.history import MessagePlace, exchanges, fill_calls
+from pipeline.dialects.openai_chat import request
+from pipeline.dialects.openai_chat.answer import CUSTOM, ChoiceAnswer
+from pipeline.dialects.openai_chat.keys import META, REFUSAL, note
+from pipeline.dialects.wire_values import text_or_dumped
 from topics.json_text import Fields
 from topics.part_kinds import CALLS, RESULTS
 
 NAMES: Final = Names("role", "assistant", "tool", "tool_call_id", ("tool_calls",), ("content", "refusal"))
+CALL_KEYS: Final = ("tool_calls", "function_call")
 
 
 def messages(document: Fields) -> list[Fields]:
@@ -48,7 +54,7 @@ def _messages_of_request(parts: Any) -> Iterator[Fields]:
         elif kind == "file":
             yield {"role": "user", "content": [block(part.get("content"))]}
         elif kind == "retry-prompt" and not part.get("tool_name"):
-            yield {"role": "user", "content": _text_or_json(part.get("content"))}
+            yield {"role": "user", "content": text_or_dumped(part.get("content"))}
 
 
 def _messages_of_response(response: Fields) -> Iterator[Fields]:
@@ -92,7 +98,7 @@ def _call(part: Fields) -> Fields:
 def _result(part: Fields) -> Fields:
     content = part.get("content")
     if not _is_text_blocks(content):
-        content = _text_or_json(content) if content is not None else ""
+        content = text_or_dumped(content) if content is not None else ""
     return {"role": "tool", "tool_call_id": part.get("tool_call_id") or call_id(""), "content": content}
 
 
@@ -100,13 +106,13 @@ def _content(content: Any) -> Any:
     """Return a user's content: a text, or blocks."""
     if isinstance(content, str):
         return content
-    return [block(piece) for piece in content] if isinstance(content, list) else _text_or_json(content)
+    return [block(piece) for piece in content] if isinstance(content, list) else text_or_dumped(content)
 
 
 def block(piece: Any) -> Fields:
     """Return a piece of content as a block of a message."""
     if not isinstance(piece, dict):
-        return {"type": "text", "text": _text_or_json(piece)}
+        return {"type": "text", "text": text_or_dumped(piece)}
     media = str(piece.get("media_type") or "")
     if piece.get("kind") == "binary" and isinstance(piece.get("data"), str):
         return _binary(piece["data"], media)
@@ -116,7 +122,7 @@ def block(piece: Any) -> Fields:
         return {"type": "text", "text": piece["content"]}
     if isinstance(piece.get("block"), dict) and piece.get("kind") == "custom:openai_chat":
         return dict(piece["block"])
-    return {"type": "text", "text": piece["url"] if isinstance(piece.get("url"), str) else _text_or_json(piece)}
+    return {"type": "text", "text": piece["url"] if isinstance(piece.get("url"), str) else text_or_dumped(piece)}
 
 
 def _binary(data: str, media: str) -> Fields:
@@ -137,5 +143,36 @@ def _is_text_blocks(content: Any) -> bool:
     )
 
 
-def _text_or_json(value: Any) -> str:
-    return value if isinstance(value, str) else json_text.dumps(value)
+def split(messages: Messages) -> list[Messages]:
+    """Cut before each user message that follows an answer without calls; system messages are not part of a thread."""
+    return exchanges(
+        [message for message in messages if message["role"] not in ("system", "developer")], _place_in_exchange
+    )
+
+
+def _place_in_exchange(message: Fields) -> MessagePlace:
+    if message["role"] == "user":
+        return MessagePlace.PROMPT
+    calls = any(message.get(key) for key in CALL_KEYS)
+    return MessagePlace.ANSWER if message["role"] == "assistant" and not calls else MessagePlace.MIDDLE
+
+
+def fill(builder: Builder, messages: Messages) -> str | None:
+    """Fill the builder with the calls of a finished run."""
+    return fill_calls(builder, messages, request.READER, _respond)
+
+
+def _respond(builder: Builder, message: Fields) -> None:
+    response = builder.open_response()
+    response.keep_empty = True
+    answer = ChoiceAnswer(response)
+    answer.add(message, builder.at, whole=True)
+    answer.settle(whole=True)
+    audio = message.get("audio")
+    if isinstance(audio, dict):
+        note(response.fields, {"audio": audio})
+    for call in answer.calls():
+        builder.calls[call.fields["tool_call_id"]] = (response, call)
+
+
+READER: Final = Reader(split, fill)

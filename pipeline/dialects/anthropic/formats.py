@@ -4,16 +4,24 @@ Turns that came over the wire are restored from `meta:anthropic`: server tools w
 with their signatures. In other threads, thoughts without a signature of Anthropic's are left out, as the API requires,
 and so are files of the model and sources; other providers' own tool calls become calls with results. Results come in
 the message after their calls, before any text; an unanswered call is left out, unless the thread ends with it.
+
+Back: histories of the Messages API (`messages`) -> exchanges.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final
 
-from pipeline.dialects.anthropic.blocks import REDACTED
+from pipeline.assembly.builder import Builder
+from pipeline.assembly.dialect import Messages, Reader
+from pipeline.dialects.anthropic import request
 from pipeline.dialects.anthropic.keys import META
+from pipeline.dialects.anthropic.message import REDACTED, MessageAnswer
 from pipeline.dialects.exports import OwnIds, call_id, spoken, tool_name
+from pipeline.dialects.history import MessagePlace, exchanges, fill_calls
+from pipeline.dialects.wire_values import text_or_dumped
 from topics import json_text
 from topics.json_text import Fields
 from topics.part_kinds import ANSWERS, CALLS
@@ -134,7 +142,7 @@ def _is_block(value: Any) -> bool:
 
 def _block_of_content(piece: Any) -> Fields:
     if not isinstance(piece, dict):
-        return {"type": "text", "text": piece if isinstance(piece, str) else json_text.dumps(piece)}
+        return {"type": "text", "text": text_or_dumped(piece)}
     media, kind = str(piece.get("media_type") or ""), piece.get("kind")
     name = "image" if media.startswith("image/") or kind == "image-url" else "document"
     if isinstance(piece.get("data"), str) and (name == "image" or media == "application/pdf"):
@@ -198,3 +206,30 @@ def _short(message: Fields) -> Any:
     content = message["content"]
     bare = message["role"] == "user" and len(content) == 1 and content[0].keys() == {"type", "text"}
     return content[0]["text"] if bare else content
+
+
+def _place_in_exchange(message: Fields) -> MessagePlace:
+    """Return a position by which a history is cut before each user message that follows an answer without calls."""
+    if message["role"] == "user":
+        return MessagePlace.PROMPT
+    calls = any(block.get("type") == "tool_use" for block in request.blocks(message))
+    return MessagePlace.ANSWER if message["role"] == "assistant" and not calls else MessagePlace.MIDDLE
+
+
+def fill(builder: Builder, messages: Messages) -> str | None:
+    """Fill the builder with the calls of a finished run."""
+    names: Fields = {}
+    return fill_calls(builder, messages, request.READER, partial(_respond, names))
+
+
+def _respond(names: Fields, builder: Builder, message: Fields) -> None:
+    response = builder.open_response()
+    response.keep_empty = True
+    answer = MessageAnswer(response, "anthropic", names)
+    answer.start({"content": request.blocks(message)}, builder.at)
+    answer.settle(whole=True)
+    for call in answer.calls():
+        builder.calls[call.fields["tool_call_id"]] = (response, call)
+
+
+READER: Final = Reader(partial(exchanges, place_of=_place_in_exchange), fill)

@@ -3,19 +3,25 @@
 Turns that came from pi are restored from `meta:pi`, field by field. In other threads, files of the model, grants and
 revocations of tools, errors and sources are left out, as pi can't express them; a provider's tool calls become
 calls with results; content by URL becomes a text with the URL.
+
+Back: histories of pi-agent-core (`agent.state.messages`) -> exchanges.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final
 
-from pipeline.dialects.javascript_numbers import readable
-from pipeline.dialects.pi_agent.messages import COSTS
+from pipeline.assembly.builder import Builder
+from pipeline.assembly.dialect import Messages, Reader
+from pipeline.dialects.exports import readable
+from pipeline.dialects.history import MessagePlace, exchanges
+from pipeline.dialects.pi_agent.messages import COSTS, Received, span, time_of, write
 from pipeline.dialects.pi_agent.messages import USAGE as COUNTS
 from pipeline.dialects.pi_agent.parts import REDACTED
+from pipeline.dialects.wire_values import is_number, text_or_dumped
 from pipeline.turns.times import epoch_ms
-from topics import json_text
 from topics.json_text import Fields
 from topics.part_kinds import CALLS
 
@@ -72,7 +78,7 @@ def _from_parts(parts: Any, at: int) -> Iterator[Fields]:
         elif kind == "tool-return" or (kind == "retry-prompt" and part.get("tool_name")):
             yield _tool_result(part, at)
         elif kind == "retry-prompt":
-            yield {"role": "user", "content": _content(_text_of(part.get("content"))), "timestamp": at}
+            yield {"role": "user", "content": _content(text_or_dumped(part.get("content"))), "timestamp": at}
 
 
 def _tool_result(part: Fields, at: int) -> Fields:
@@ -94,7 +100,7 @@ def _result_content(part: Fields) -> list[Fields]:
     content = part.get("content")
     if "meta:pi" in part or (isinstance(content, list) and any(_is_binary(piece) for piece in content)):
         return _content(content)
-    return _content(_text_of(content))
+    return _content(text_or_dumped(content))
 
 
 def _assistant(message: Fields, at: int) -> Fields:
@@ -177,7 +183,7 @@ def _block_of_content(piece: Any) -> Fields:
         if piece.get("kind") == "custom:pi" and isinstance(block, dict):
             return block
         piece = piece["url"] if isinstance(piece.get("url"), str) else piece
-    return {"type": "text", "text": _text_of(piece)}
+    return {"type": "text", "text": text_or_dumped(piece)}
 
 
 def _restored(message: Fields, source: Fields) -> Fields:
@@ -192,9 +198,31 @@ def _is_binary(piece: Any) -> bool:
     return isinstance(piece, dict) and piece.get("kind") == "binary" and isinstance(piece.get("data"), str)
 
 
-def _text_of(value: Any) -> str:
-    return value if isinstance(value, str) else json_text.dumps(value)
-
-
 def _count(value: Any) -> Any:
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else 0
+    return value if is_number(value) else 0
+
+
+def _place_in_exchange(message: Fields) -> MessagePlace | None:
+    """Return a position by which a history is cut before each user message that follows a response without calls."""
+    role = message["role"]
+    if role == "user":
+        return MessagePlace.PROMPT
+    if role == "system":
+        return None
+    return (
+        MessagePlace.ANSWER if role == "assistant" and message.get("stopReason") != "toolUse" else MessagePlace.MIDDLE
+    )
+
+
+def fill(builder: Builder, messages: Messages) -> str | None:
+    """Read an exchange into the builder; return how it ended, None if it has no message of the agent."""
+    builder.returns_by_call = False
+    received = [Received(message) for message in messages]
+    end = write(builder, received) or "complete"
+    times = span(received)
+    if times is not None:
+        builder.last_at = max(times[1], *(message.at for message in builder.messages), builder.first_at)
+    return end if builder.messages else None
+
+
+READER: Final = Reader(partial(exchanges, place_of=_place_in_exchange), fill, lambda messages: time_of(messages[0]))

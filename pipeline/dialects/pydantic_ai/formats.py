@@ -4,6 +4,8 @@ A user turn becomes a request with its prompts; an agent turn its requests and r
 restored exactly; of other wires, system messages, unknown kinds of parts and sources are left out, as Pydantic AI can't
 express them. With `viewing_agent`, a turn of another agent becomes what that agent sees of it: the last answer as a
 user prompt of two pieces, the name and the text, without tool calls and thoughts.
+
+Back: histories of Pydantic AI (ModelMessagesTypeAdapter, `result.all_messages()` of 1.20 to 2.68) -> exchanges.
 """
 
 from __future__ import annotations
@@ -12,13 +14,16 @@ import json
 import re
 from typing import Any, Final
 
+from pipeline.assembly.builder import Builder
+from pipeline.assembly.dialect import Messages, Reader
+from pipeline.dialects.pydantic_ai.events import replace
 from pipeline.dialects.pydantic_ai.export_parts import request_part, response_part, usage
 from pipeline.dialects.pydantic_ai.keys import EXACT, PROMPT_AT
+from pipeline.dialects.pydantic_ai.messages import message as read
 from pipeline.dialects.vercel_ai.keys import META
 from topics.json_text import Fields
 
 Version = tuple[int, ...]
-
 ALWAYS: Final = (0,)
 NEWEST: Final = (2, 68)
 RETRIED: Final = (2, 60)  # from then on retries are tool returns and retry feedback; before, retry prompts
@@ -42,6 +47,8 @@ CONTENT_KINDS: Final[dict[str, Version]] = {
 }
 CORE_TOOL_KINDS: Final = frozenset({"tool-search", "capability-load"})
 DETAILS: Final = frozenset({"type", "loc", "msg", "input"})
+ANSWERS: Final = frozenset({"tool-return", "retry-prompt", "retry-feedback"})
+CUT_OFF: Final = frozenset({"incomplete", "interrupted"})
 
 
 def messages(document: Fields, *, for_version: str | None = None, viewing_agent: str | None = None) -> list[Fields]:
@@ -197,3 +204,38 @@ def _content(item: Any, release: Version) -> list[Any]:
     if item.get("content"):
         return [item["content"]]
     return [json.dumps(item["value"], ensure_ascii=False)] if "value" in item else []
+
+
+def split(messages: Messages) -> list[Messages]:
+    """Cut before each request with another run id; without run ids, before a prompt that answers no tool."""
+    exchanges: list[list[Fields]] = []
+    for number, raw in enumerate(messages):
+        before = messages[number - 1] if number else None
+        if before is None or (raw["kind"] == "request" and _begins(raw, before)):
+            exchanges.append([])
+        exchanges[-1].append(raw)
+    return list(exchanges)
+
+
+def _begins(request: Fields, before: Fields) -> bool:
+    if before["kind"] != "response":
+        return False
+    run_id, last = request.get("run_id"), before.get("run_id")
+    if run_id is not None and last is not None:
+        return bool(run_id != last)
+    kinds = {part["part_kind"] for part in request["parts"]}
+    return "user-prompt" in kinds and not kinds & ANSWERS
+
+
+def fill(builder: Builder, messages: Messages) -> str | None:
+    """Read an exchange like a run's result; return its end: `aborted` if its last response is unfinished."""
+    builder.returns_by_call = False  # results keep the SDK's order
+    replace(builder, [read(raw) for raw in messages])
+    last = messages[-1]
+    if last["kind"] == "response" and last.get("state") in CUT_OFF:
+        builder.messages[-1].closed = False
+        return "aborted"
+    return "complete" if builder.messages else None
+
+
+READER: Final = Reader(split, fill, lambda messages: read(messages[0]).at)
