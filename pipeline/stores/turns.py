@@ -7,8 +7,8 @@ from functools import partial
 from itertools import repeat
 
 from pipeline.policies.retention import Retention
-from pipeline.stores.books import BOOKS
 from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.tables_that_follow import BOOKS
 from pipeline.stores.threads.rows import record_rows
 from pipeline.stores.threads.summaries import WriteResult
 from pipeline.stores.threads.write import FOREVER, compare, write

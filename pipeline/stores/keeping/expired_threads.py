@@ -17,11 +17,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.observability.audit import about, audit
 from pipeline.policies.retention import Retention
-from pipeline.stores.books import BOOKS
+from pipeline.stores.database.held_and_erased import Remnant, erased_of, held_of, remember
 from pipeline.stores.database.keys import key_text, thread_of
-from pipeline.stores.database.marks import Remnant, erased_of, held_of, remember
 from pipeline.stores.database.schema import expiry_state, threads, turns
 from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.tables_that_follow import BOOKS
 from pipeline.stores.threads import statements
 from pipeline.stores.threads.list_statements import of_tenant
 from pipeline.stores.threads.rows import FACTS

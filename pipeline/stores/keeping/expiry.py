@@ -18,7 +18,7 @@ from pipeline.settings import Settings
 from pipeline.stores.archive.configured import archives_of
 from pipeline.stores.archive.records import EPOCH
 from pipeline.stores.content.store import ContentStore, digests_in
-from pipeline.stores.database.marks import REMNANTS_BATCH, Remnant, due_remnants, looked_at
+from pipeline.stores.database.held_and_erased import REMNANTS_BATCH, Remnant, due_remnants, looked_at
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.expired_threads import Ripe, RoundPosition, expire, next_ripe
 from pipeline.stores.threads.reading import erased_among, read_thread

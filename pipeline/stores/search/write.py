@@ -18,8 +18,8 @@ from pipeline.stores.database.schema import UNSEARCHED, turn_words, turns
 from pipeline.stores.database.sending import Call, send
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.search.rows import search_words, tsvector
-from pipeline.stores.threads.book import PlacedTurn
 from pipeline.stores.threads.rows import record_of, record_rows
+from pipeline.stores.threads.table_that_follows import PlacedTurn
 from pipeline.turns.column_text import column_text
 from pipeline.turns.spoken_text import KINDS, Kind
 from topics import json_text

@@ -14,8 +14,8 @@ from pipeline.stores.database.names import forget_unused, ids_of
 from pipeline.stores.database.schema import agents, links, thread_agents
 from pipeline.stores.database.sending import Call, of_rows, send
 from pipeline.stores.threads import lookups, statements
-from pipeline.stores.threads.book import PlacedTurn
 from pipeline.stores.threads.rows import agents_of, record_of
+from pipeline.stores.threads.table_that_follows import PlacedTurn
 from topics.thread_key import ThreadKey
 
 SPEAKS: Final = exists().where(thread_agents.c.agent == agents.c.id)

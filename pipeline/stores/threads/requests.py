@@ -19,9 +19,9 @@ from pipeline.stores.database.names import DIGEST_BYTES, INSERT, forget_unused, 
 from pipeline.stores.database.schema import request_members, request_values, requests, turn_requests
 from pipeline.stores.database.sending import Call, of_rows, portions, send
 from pipeline.stores.database.store import ThreadStore
-from pipeline.stores.threads.book import PlacedTurn
 from pipeline.stores.threads.rows import Row
 from pipeline.stores.threads.statements import ADD
+from pipeline.stores.threads.table_that_follows import PlacedTurn
 from pipeline.turns.column_text import column_text
 from topics import json_text
 from topics.json_text import Fields

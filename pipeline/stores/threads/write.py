@@ -11,17 +11,17 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.policies.retention import Retention
 from pipeline.stores.database.engine import search_choice
+from pipeline.stores.database.held_and_erased import Remnant, add_erased, erased_of, held_of, remember
 from pipeline.stores.database.keys import id_and_tenant, key_text
-from pipeline.stores.database.marks import Remnant, add_erased, erased_of, held_of, remember
 from pipeline.stores.database.schema import turns
 from pipeline.stores.database.sending import certain, of_rows, send
 from pipeline.stores.database.turn_ids import new_ids
 from pipeline.stores.outbound import notices
 from pipeline.stores.outbound.deliveries import forget_deliveries
 from pipeline.stores.threads import lookups, statements
-from pipeline.stores.threads.book import Book, PlacedTurn
 from pipeline.stores.threads.rows import RecordRows, TurnKey, record_of, starters
 from pipeline.stores.threads.summaries import WriteResult
+from pipeline.stores.threads.table_that_follows import Book, PlacedTurn
 from pipeline.stores.threads.thread_rows import ThreadRow, with_turns
 from pipeline.stores.threads.versions import Batch, Stored, known_versions, taken
 from pipeline.turns.content import references

@@ -20,9 +20,9 @@ from pipeline.stores.database.schema import price_sources, threads, turns, usage
 from pipeline.stores.database.sending import Call, certain, of_rows
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads import statements
-from pipeline.stores.threads.book import PlacedTurn
 from pipeline.stores.threads.rows import record_of
 from pipeline.stores.threads.summaries import StepUsage, TurnUsage
+from pipeline.stores.threads.table_that_follows import PlacedTurn
 from pipeline.stores.threads.write import lock
 from pipeline.turns.requests import prompt_of
 from pipeline.turns.tokens import NANO

@@ -24,7 +24,7 @@ from pipeline.policies.webhooks import Event
 from pipeline.stores.accounts.audit import AuditQuery, audit_between, audit_from, audit_page, expire_audit
 from pipeline.stores.accounts.views import views_of
 from pipeline.stores.database import schema
-from pipeline.stores.database.marks import due_remnants, looked_at
+from pipeline.stores.database.held_and_erased import due_remnants, looked_at
 from pipeline.stores.database.names import forget_unused
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.erasure import delete_thread, mark_erased, sub_agents
