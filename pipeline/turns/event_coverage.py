@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import Enum, auto
-from itertools import pairwise
 from typing import Any, Final, NamedTuple, TypeGuard
 
 from topics.turn_record import TurnRecord
@@ -98,10 +97,11 @@ def lacks_beginning(record: TurnRecord) -> bool:
 
 
 def _are_ranges(value: Any) -> TypeGuard[Ranges]:
-    if not isinstance(value, list) or not all(map(_is_range, value)):
-        return False
-    return all(before[1] < after[0] for before, after in pairwise(value))
-
-
-def _is_range(value: Any) -> bool:
-    return isinstance(value, list) and len(value) == 2 and {*map(type, value)} == {int} and 0 <= value[0] <= value[1]
+    before = -1
+    for pair in value if isinstance(value, list) else [None]:
+        if not isinstance(pair, list) or len(pair) != 2 or {*map(type, pair)} != {int}:
+            return False
+        if not before < pair[0] <= pair[1]:
+            return False
+        before = pair[1]
+    return True

@@ -34,7 +34,7 @@ from pipeline.stores.threads.reading import all_documents, count_rows
 from pipeline.stores.threads.requests import request_bodies
 from pipeline.turns.judged import Condition, condition
 from pipeline.turns.requests import named_in, with_bodies
-from pipeline.turns.spoken_text import tools_called
+from pipeline.turns.searched_text import tools_called
 from topics.feedback import FeedbackRecord
 from topics.thread_key import ThreadKey
 from turnmill.errors import CallerError

@@ -15,7 +15,7 @@ from pipeline.gateway.route_facts import facts
 from pipeline.gateway.slots import TheSlots
 from pipeline.gateway.state import TheGateway
 from pipeline.stores.search.hits import MAX_HITS, ROLES, SearchPage, SearchQuery, find_turns
-from pipeline.turns.spoken_text import KINDS, Kind
+from pipeline.turns.searched_text import KINDS, Kind
 from turnmill.limits import SEARCH_CHARACTERS
 
 ROLE_NAMES: Final = tuple(ROLES)

@@ -20,7 +20,7 @@ from pipeline.gateway.proxy.client import reason
 from pipeline.gateway.rerun.choosing import Request
 from pipeline.policies.prices import Prices
 from pipeline.stores.threads.rows import record_rows
-from pipeline.turns.spoken_text import spoken, tools_called
+from pipeline.turns.searched_text import spoken, tools_called
 from pipeline.turns.tokens import NANO
 from topics import json_text
 from topics.json_text import Fields

@@ -40,7 +40,7 @@ from pipeline.stores.search.query import (
 from pipeline.stores.search.rows import facets, score_of, snippet_of
 from pipeline.stores.threads.rows import record_of
 from pipeline.turns.column_text import column_text
-from pipeline.turns.spoken_text import KINDS, Kind
+from pipeline.turns.searched_text import KINDS, Kind
 from pipeline.turns.thread_document import agent_configs
 from turnmill.errors import CallerError
 

@@ -22,8 +22,7 @@ from sqlalchemy.dialects.postgresql import TSQUERY
 from pipeline.stores.database.expressions import MAX_INTEGER
 from pipeline.stores.database.schema import threads, turn_words, turns
 from pipeline.stores.threads.statements import NAME
-from pipeline.turns.spoken_text import KINDS, Kind
-from pipeline.turns.words import asked
+from pipeline.turns.searched_text import KINDS, Kind, asked
 from turnmill.errors import CallerError
 from turnmill.limits import SEARCH_CHARACTERS, SEARCH_TERMS, SEARCH_WORDS
 

@@ -18,8 +18,7 @@ from typing import Any, Final
 from pipeline.stores.search.query import BEFORE, BORDER, Term, Terms, called, facet
 from pipeline.stores.threads.rows import RecordRows
 from pipeline.turns.column_text import column_text
-from pipeline.turns.spoken_text import Kind, spoken, tools_called
-from pipeline.turns.words import places, words
+from pipeline.turns.searched_text import Kind, places, spoken, tools_called, words
 
 MAX_CHARACTERS: Final = 20_000  # of a turn, of each kind, that are searched
 MAX_TOOLS: Final = 500  # called tools by which a turn is found

@@ -21,7 +21,7 @@ from pipeline.stores.search.rows import search_words, tsvector
 from pipeline.stores.threads.rows import record_of, record_rows
 from pipeline.stores.threads.table_that_follows import PlacedTurn
 from pipeline.turns.column_text import column_text
-from pipeline.turns.spoken_text import KINDS, Kind
+from pipeline.turns.searched_text import KINDS, Kind
 from topics import json_text
 
 CHOICES: Final[dict[str, tuple[Kind, ...]]] = {"on": KINDS[:1], "all": KINDS, "off": ()}

@@ -26,7 +26,7 @@ from pipeline.stores.search.rows import search_words, tsvector
 from pipeline.stores.search.write import CHOICES, index_some
 from pipeline.stores.threads.rows import record_of, record_rows
 from pipeline.stores.turns import write_turns
-from pipeline.turns.spoken_text import KINDS
+from pipeline.turns.searched_text import KINDS
 from topics.thread_key import ThreadKey
 from turnmill.errors import CallerError
 from turnmill.identity import thread_uuid

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pipeline.stores.search.query import parsed
 from pipeline.stores.search.rows import LENGTH, MAX_CHARACTERS, row_words, score_of, snippet_of, tsvector
-from pipeline.turns.spoken_text import KINDS
+from pipeline.turns.searched_text import KINDS
 from turnmill.errors import CallerError
 
 SAID = KINDS[:1]
