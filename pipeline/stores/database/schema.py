@@ -63,7 +63,7 @@ threads = Table(
     Column("updated_at", BigInteger, nullable=False, server_default="0"),
     Column(
         "newest", BigInteger
-    ),  # the position of its last record in time (`pipeline.stores.threads.thread_rows`); null without one
+    ),  # the position of its last record in time (`pipeline.stores.threads.rows`); null without one
     Column("asked", Document),  # what the last turn asks for (`pipeline.turns.pending`); null: nothing
     # A record's thread; the threads with an id, of any tenant; all threads in the order of their ids.
     Index("threads_named", "thread_id", "tenant", unique=True),
@@ -281,7 +281,7 @@ usage_state = Table(
     Column("since", BigInteger),
 )
 
-# The words of each turn, for searches (`pipeline.stores.search.rows`), by the id of the turn, which sorts by time.
+# The words of each turn, for searches (`pipeline.stores.search.write`), by the id of the turn, which sorts by time.
 # SQLite's FTS5 uses the same row ids: code that adds rows also adds them to FTS5, and a trigger removes deleted ones.
 turn_words = Table(
     "turn_words",

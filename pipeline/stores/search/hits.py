@@ -37,7 +37,8 @@ from pipeline.stores.search.query import (
     tsquery,
     wanted_only,
 )
-from pipeline.stores.search.rows import facets, score_of, snippet_of
+from pipeline.stores.search.snippets import score_of, snippet_of
+from pipeline.stores.search.write import facets
 from pipeline.stores.threads.rows import record_of
 from pipeline.turns.column_text import column_text
 from pipeline.turns.searched_text import KINDS, Kind

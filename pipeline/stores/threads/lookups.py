@@ -13,8 +13,7 @@ from typing import Any, Final
 
 from pipeline.stores.database.keys import exact_name, id_and_tenant
 from pipeline.stores.database.sending import Call
-from pipeline.stores.threads.rows import TurnKey
-from pipeline.stores.threads.thread_rows import ThreadRow
+from pipeline.stores.threads.rows import ThreadRow, TurnKey
 from topics import json_text
 from topics.thread_key import ThreadKey
 

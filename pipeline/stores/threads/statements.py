@@ -38,8 +38,7 @@ from pipeline.stores.database.schema import (
     usage,
     usage_names,
 )
-from pipeline.stores.threads.rows import AGENT, COMPLETE, FACTS
-from pipeline.stores.threads.thread_rows import ROLE_BITS
+from pipeline.stores.threads.rows import AGENT, COMPLETE, FACTS, ROLE_BITS
 from topics.thread_key import ThreadKey
 
 ORDER: Final = (turns.c.started_at, turns.c.role, turns.c.run_id, turns.c.ordinal, turns.c.turn_id)

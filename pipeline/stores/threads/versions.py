@@ -14,8 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.stores.database.sending import portions, send
 from pipeline.stores.threads import lookups, statements
-from pipeline.stores.threads.rows import RecordRows, TurnKey, rank_of, record_of
-from pipeline.stores.threads.thread_rows import ThreadRow
+from pipeline.stores.threads.rows import RecordRows, ThreadRow, TurnKey, rank_of, record_of
 from pipeline.turns.event_coverage import Ranges, Verdict, Version, ranges_of
 from topics.thread_key import ThreadKey
 

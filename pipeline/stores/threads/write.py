@@ -19,10 +19,9 @@ from pipeline.stores.database.turn_ids import new_ids
 from pipeline.stores.outbound import notices
 from pipeline.stores.outbound.deliveries import forget_deliveries
 from pipeline.stores.threads import lookups, statements
-from pipeline.stores.threads.rows import RecordRows, TurnKey, record_of, starters
+from pipeline.stores.threads.rows import RecordRows, ThreadRow, TurnKey, record_of, starters, with_turns
 from pipeline.stores.threads.summaries import WriteResult
 from pipeline.stores.threads.table_that_follows import Book, PlacedTurn
-from pipeline.stores.threads.thread_rows import ThreadRow, with_turns
 from pipeline.stores.threads.versions import Batch, Stored, known_versions, taken
 from pipeline.turns.content import references
 from topics.thread_key import ThreadKey

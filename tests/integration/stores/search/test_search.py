@@ -22,8 +22,7 @@ from pipeline.stores.search import hits as search
 from pipeline.stores.search import write as stored_write
 from pipeline.stores.search.hits import SearchQuery, find_turns
 from pipeline.stores.search.query import fts5, wanted_only
-from pipeline.stores.search.rows import search_words, tsvector
-from pipeline.stores.search.write import CHOICES, index_some
+from pipeline.stores.search.write import CHOICES, index_some, search_words, tsvector
 from pipeline.stores.threads.rows import record_of, record_rows
 from pipeline.stores.turns import write_turns
 from pipeline.turns.searched_text import KINDS
