@@ -45,8 +45,9 @@ class Version(NamedTuple):
         If there were too many ranges, the last has unknown holes. Then a version contains the other if its ranges
         cover the other's, and it has more events: a run that goes on only ever fills its holes.
         """
-        if not all(any(first <= a and b <= last for first, last in self.ranges) for a, b in other.ranges):
-            return False
+        for a, b in other.ranges:
+            if not any(first <= a and b <= last for first, last in self.ranges):
+                return False
         exact = sum(last - first + 1 for first, last in self.ranges) == self.rank[0]
         return exact or self.rank[0] > other.rank[0] or self.ranges == other.ranges
 

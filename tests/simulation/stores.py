@@ -28,7 +28,7 @@ from pipeline.stores.database.errors import StoreError, UnstorableData
 from pipeline.stores.database.schema import links, usage
 from pipeline.stores.threads.rows import RecordRows, record_rows
 from pipeline.stores.threads.summaries import WriteResult
-from pipeline.stores.threads.versions import taken
+from pipeline.stores.threads.write import taken
 from tests.simulation.wire import marks
 from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord

@@ -24,7 +24,7 @@ from pipeline.kafka.dead_letters import outgoing_letter, without_value
 from pipeline.kafka.outbox import Outbox, Outgoing
 from pipeline.policies.retention import Retention
 from pipeline.stores.keeping import expired_threads
-from pipeline.stores.threads import rows, statements, versions, write
+from pipeline.stores.threads import rows, statements, write
 from pipeline.stores.turns import write_turns
 from pipeline.stores.usage import sums as usage_sums
 from pipeline.turns import run_tree, thread_document
@@ -249,7 +249,7 @@ def ranges_not_read(patch: Patch) -> None:
     async def none(connection: Any, keys: Any) -> dict[Any, Any]:
         return {}
 
-    patch.setattr(versions, "_ranges", none)
+    patch.setattr(write, "_ranges", none)
 
 
 def plain_sums(patch: Patch) -> None:

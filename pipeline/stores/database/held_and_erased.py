@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Select, case, delete, select, update
+from sqlalchemy import case, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.dml import Insert
 
 from pipeline.stores.database.errors import HeldThread
-from pipeline.stores.database.expressions import one_of
+from pipeline.stores.database.ids import INSERT
 from pipeline.stores.database.keys import key_text
-from pipeline.stores.database.names import INSERT
 from pipeline.stores.database.schema import erased, expired, holds
-from pipeline.stores.database.sending import of_texts, portions, send
+from pipeline.stores.database.sending import Call, as_list, portions, send
 from pipeline.stores.database.store import ThreadStore
 from topics.thread_key import ThreadKey
+
+# The same statement for any number of threads, which it looks up by the index.
+_ERASED: Final = {
+    "postgresql": "SELECT thread_key FROM erased WHERE thread_key = ANY ($1::text[])",
+    "sqlite": "SELECT thread_key FROM erased WHERE thread_key IN (SELECT value FROM json_each(?))",
+}
 
 
 def add_erased(dialect: str) -> Insert:
@@ -25,16 +30,12 @@ def add_erased(dialect: str) -> Insert:
     return statement
 
 
-def erased_threads(texts: Sequence[str]) -> Select[Any]:
-    """Return a query of the erased ones of these thread_keys."""
-    return select(erased.c.thread_key).where(one_of(erased.c.thread_key, texts))
-
-
 async def erased_of(connection: AsyncConnection, threads: Iterable[ThreadKey]) -> set[ThreadKey]:
     """Return those of these threads that are marked as erased."""
     wanted = {key_text(thread): thread for thread in threads}
-    [rows] = await send(connection, [of_texts(connection.dialect.name, erased_threads, sorted(wanted))])
-    return {wanted[text] for (text,) in rows}
+    dialect = connection.dialect.name
+    [rows] = await send(connection, [Call(_ERASED[dialect], (as_list(dialect, sorted(wanted)),))])
+    return {wanted[text] for (text,) in rows} if rows else set()
 
 
 async def held_of(connection: AsyncConnection, threads: Iterable[ThreadKey]) -> set[ThreadKey]:

@@ -5,8 +5,8 @@ tenant in `threads_named`, a turn's id within its thread in `turns_named`. Names
 models, providers, tenants) are stored once, in `usage_names` and `agents`. A comment beside each index says which query
 uses it.
 
-The id of a turn begins with its time and ends with a rising number (`stores.database.turn_ids`). A turn keeps its id
-when a newer revision replaces it; `stores.database.turn_ids` says when it is given again. Times are epoch ms.
+The id of a turn begins with its time and ends with a rising number (`stores.database.ids`). A turn keeps its id
+when a newer revision replaces it; `stores.database.ids` says when it is given again. Times are epoch ms.
 """
 
 from __future__ import annotations

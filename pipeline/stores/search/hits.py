@@ -18,9 +18,9 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.stores.database.held_and_erased import erased_of
+from pipeline.stores.database.ids import LATEST, first_id
 from pipeline.stores.database.keys import decode_cursor, encode_cursor, thread_of, turn_text
 from pipeline.stores.database.store import ThreadStore
-from pipeline.stores.database.turn_ids import LATEST, first_id
 from pipeline.stores.search.query import (
     Terms,
     called,

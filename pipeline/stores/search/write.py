@@ -82,7 +82,7 @@ def search_words(rows: RecordRows, kinds: Sequence[Kind]) -> list[str]:
     if not spoken_words:
         return []
     tenant, agent_id = column_text(rows.thread.tenant) or "", column_text(rows.record["agent_id"])
-    tools = sorted({called(name) for name in tools_called(rows.record["turn"])})
+    tools = sorted({*map(called, tools_called(rows.record["turn"]))})
     return [*spoken_words, BORDER, *facets(tenant, agent_id, rows.turn["role"]), *tools[:MAX_TOOLS]]
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Final
 
 from sqlalchemy import delete, exists
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from pipeline.stores.database.ids import forget_unused, ids_of
 from pipeline.stores.database.keys import Agent
-from pipeline.stores.database.names import forget_unused, ids_of
 from pipeline.stores.database.schema import agents, links, thread_agents
 from pipeline.stores.database.sending import Call, of_rows, send
 from pipeline.stores.threads import lookups, statements
@@ -38,14 +39,17 @@ async def agent_calls(
     connection: AsyncConnection, turns: Sequence[PlacedTurn], fewer: Spoken | None = None
 ) -> list[Call]:
     """Return the calls that count in how many turns agents speak; `fewer`: those of the records that are replaced."""
-    change = Counter((agent, turn.thread) for turn in turns for agent in turn.rows.agents)
+    change = Spoken()
+    for turn in turns:
+        for agent in turn.rows.agents:
+            change[agent, turn.thread] += 1
     change.subtract(fewer or {})
     if fewer is not None:
         fewer.clear()  # the agents that speak no more are forgotten here
     changed = {key: count for key, count in change.items() if count}
     if not changed:
         return []
-    ids = await ids_of(connection, Agent, {agent for agent, _ in changed})
+    ids = await ids_of(connection, Agent, map(itemgetter(0), changed))
     dialect = connection.dialect.name
     counts = {(ids[agent], thread): count for (agent, thread), count in changed.items()}
     call = lookups.add_agents(dialect, counts)

@@ -7,8 +7,7 @@ applies to reads of a few threads.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from operator import itemgetter
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from pipeline.stores.database.keys import exact_name, id_and_tenant
@@ -81,8 +80,11 @@ def add_threads(dialect: str, keys: Collection[ThreadKey]) -> Call:
     """Add the missing rows of these threads, and lock all of them until the transaction ends."""
     # On Postgres the update that never happens locks an existing row. All writers lock in the same order, so they can't
     # deadlock; on SQLite there is a single writer.
-    rows = {id_and_tenant(key): (exact := exact_name(key)) and json_text.dumps(exact) for key in keys}
-    return _of_rows(_ADD_THREADS, dialect, [(*name, exact) for name, exact in sorted(rows.items(), key=itemgetter(0))])
+    rows = dict[tuple[str, str], tuple[str, str, str | None]]()
+    for key in keys:
+        name, exact = id_and_tenant(key), exact_name(key)
+        rows[name] = *name, None if exact is None else json_text.dumps(exact)
+    return _of_rows(_ADD_THREADS, dialect, [rows[name] for name in sorted(rows)])
 
 
 def threads_of(dialect: str, keys: Collection[ThreadKey]) -> Call:
@@ -93,7 +95,7 @@ def threads_of(dialect: str, keys: Collection[ThreadKey]) -> Call:
     return Call(_THREADS[dialect], (json_text.dumps(named),))
 
 
-def known_turns(dialect: str, keys: Collection[TurnKey], threads: dict[ThreadKey, ThreadRow]) -> Call:
+def known_turns(dialect: str, keys: Collection[TurnKey], threads: Mapping[ThreadKey, ThreadRow]) -> Call:
     """Return a call that selects thread, turn_id, id and the parts of the rank, of those turns that exist."""
     placed = sorted((threads[key].id, turn_id) for key, turn_id in keys)
     if dialect == "postgresql":

@@ -14,8 +14,8 @@ from sqlalchemy import exists, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.dml import Insert
 
+from pipeline.stores.database.ids import DIGEST_BYTES, INSERT, forget_unused, numbers_of
 from pipeline.stores.database.keys import id_and_tenant
-from pipeline.stores.database.names import DIGEST_BYTES, INSERT, forget_unused, numbers_of
 from pipeline.stores.database.schema import request_members, request_values, requests, turn_requests
 from pipeline.stores.database.sending import Call, of_rows, portions, send
 from pipeline.stores.database.store import ThreadStore
@@ -121,7 +121,8 @@ async def request_calls(connection: AsyncConnection, placed: Iterable[PlacedTurn
         return {"sha256": bytes.fromhex(body.name), "tenant": body.tenant, "body": json_text.dumps(body.small)}
 
     known = await numbers_of(connection, requests, bodies, row)
-    await _add_members(connection, {known[digest]: body for digest, body in new.items()})
+    if new:
+        await _add_members(connection, {known[digest]: body for digest, body in new.items()})
     rows = [{"turn": id_, "request": known[named[key].digest]} for id_, key in uses]
     return [of_rows(connection.dialect.name, ADD[turn_requests], rows)]
 

@@ -117,9 +117,9 @@ def agents_of(record: TurnRecord) -> list[Agent]:
 
 
 def _agent_names(record: TurnRecord) -> dict[str, str | None]:
-    names: dict[str, str | None] = {
-        agent_config["agent_id"]: agent_config.get("agent_name") for agent_config in agent_configs(record)
-    }
+    names: dict[str, str | None] = {}
+    for config in agent_configs(record):
+        names[config["agent_id"]] = config.get("agent_name")
     if record["turn"] is not None and record["turn"].get("turn_type") == "agent":
         names.setdefault(record["agent_id"], None)
     return names
@@ -183,15 +183,16 @@ def record_of(text: str) -> TurnRecord:
 
 def starters(record: TurnRecord) -> set[str]:
     """Return the ids of the other threads that a record names as those that started its run."""
-    its_id, parent = record["thread_id"], record.get("parent")
-    named: list[Any] = [parent.get("thread_id")] if isinstance(parent, dict) else []
-    links = record.get("links")
-    named += [
-        link.get("thread_id")
-        for link in (links if isinstance(links, list) else ())
-        if isinstance(link, dict) and link.get("relation") == "spawned_from" and link.get("from", its_id) == its_id
-    ]
-    return {thread_id for thread_id in named if isinstance(thread_id, str) and thread_id != its_id}
+    its_id, named = record["thread_id"], set[str]()
+    parent, links = record.get("parent"), record.get("links")
+    for link in (parent, *(links if isinstance(links, list) else ())):
+        if not isinstance(link, dict):
+            continue
+        started = link is parent or (link.get("relation") == "spawned_from" and link.get("from", its_id) == its_id)
+        thread_id = link.get("thread_id")
+        if started and isinstance(thread_id, str) and thread_id != its_id:
+            named.add(thread_id)
+    return named
 
 
 def without_links(record: TurnRecord, to: Collection[str]) -> TurnRecord:

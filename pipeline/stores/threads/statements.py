@@ -28,8 +28,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.dml import Insert
 
 from pipeline.stores.database.expressions import BoundedSum, RowOneOf, row_one_of
+from pipeline.stores.database.ids import INSERT
 from pipeline.stores.database.keys import id_and_tenant
-from pipeline.stores.database.names import INSERT
 from pipeline.stores.database.schema import (
     links,
     threads,

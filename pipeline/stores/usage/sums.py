@@ -34,8 +34,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.dml import Insert
 
 from pipeline.stores.database.expressions import row_one_of
+from pipeline.stores.database.ids import INSERT, forget_unused
 from pipeline.stores.database.keys import UsageNames
-from pipeline.stores.database.names import INSERT, forget_unused
 from pipeline.stores.database.schema import CHANGED, turns, usage, usage_changes, usage_names, usage_state, usage_sums
 from pipeline.stores.database.sending import of_rows, portions, send
 from pipeline.stores.threads.statements import number_of

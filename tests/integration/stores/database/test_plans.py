@@ -25,7 +25,7 @@ from pipeline.stores.accounts.audit import AuditQuery, audit_between, audit_from
 from pipeline.stores.accounts.views import views_of
 from pipeline.stores.database import schema
 from pipeline.stores.database.held_and_erased import due_remnants, looked_at
-from pipeline.stores.database.names import forget_unused
+from pipeline.stores.database.ids import forget_unused
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.erasure import delete_thread, mark_erased, sub_agents
 from pipeline.stores.keeping.expired_threads import RoundPosition, expire, next_ripe
