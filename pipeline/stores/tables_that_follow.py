@@ -20,18 +20,19 @@ from pipeline.stores.database import schema as s
 from pipeline.stores.outbound.deliveries import drop_webhooks
 from pipeline.stores.outbound.notices import forget_notices, of_notice
 from pipeline.stores.search.write import forget_words, word_calls
-from pipeline.stores.threads.agents import (
+from pipeline.stores.threads.agents_and_requests import (
     SPEAKS,
     agent_calls,
     agents_before,
     delete_agents,
     delete_links,
     forget_agents,
+    forget_requests,
     link_calls,
+    request_calls,
 )
 from pipeline.stores.threads.feedback import delete_feedback, forget_feedback
 from pipeline.stores.threads.list_statements import of_tenant
-from pipeline.stores.threads.requests import forget_requests, request_calls
 from pipeline.stores.threads.statements import delete_of_turns, values_of_turns
 from pipeline.stores.threads.table_that_follows import Book, Count, TablePlace
 from pipeline.stores.usage.budgets import forget_deleted_usage

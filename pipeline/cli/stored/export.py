@@ -28,10 +28,10 @@ from pipeline.observability.audit import about, audit, local_user, of
 from pipeline.settings import load
 from pipeline.stores.content.store import ContentStore
 from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.agents_and_requests import request_bodies
 from pipeline.stores.threads.feedback import feedback_of
 from pipeline.stores.threads.list_statements import ListQuery
 from pipeline.stores.threads.reading import all_documents, count_rows
-from pipeline.stores.threads.requests import request_bodies
 from pipeline.turns.judged import Condition, condition
 from pipeline.turns.requests import named_in, with_bodies
 from pipeline.turns.searched_text import tools_called

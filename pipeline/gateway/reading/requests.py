@@ -10,7 +10,7 @@ from pipeline.gateway.access.security import Reader
 from pipeline.gateway.parameters import PRIVATE, Tenant
 from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.state import TheGateway
-from pipeline.stores.threads.requests import request_bodies
+from pipeline.stores.threads.agents_and_requests import request_bodies
 
 router = APIRouter(prefix="/v1/requests", tags=["threads"])
 

@@ -9,8 +9,8 @@ from typing import Any
 from pipeline.dialects.asked_again import HISTORY, answered, request_again, with_system, with_value
 from pipeline.stores.content.store import ContentStore
 from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.agents_and_requests import request_bodies
 from pipeline.stores.threads.reading import read_records
-from pipeline.stores.threads.requests import request_bodies
 from pipeline.turns.branches import one_branch
 from pipeline.turns.requests import request_of
 from topics.json_text import Fields
