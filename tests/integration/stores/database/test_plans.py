@@ -28,7 +28,7 @@ from pipeline.stores.database.held_and_erased import due_remnants, looked_at
 from pipeline.stores.database.ids import forget_unused
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.erasure import delete_thread, mark_erased, sub_agents
-from pipeline.stores.keeping.expired_threads import RoundPosition, expire, next_ripe
+from pipeline.stores.keeping.expiry import RoundPosition, expire, next_ripe
 from pipeline.stores.keeping.holding import held_threads, hold_thread, release_thread
 from pipeline.stores.keeping.tenant_erasure import threads_of_tenant
 from pipeline.stores.outbound.deliveries import claim_deliveries, enqueue, finish_delivery, retry_delivery, still_waits

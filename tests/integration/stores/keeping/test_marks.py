@@ -20,7 +20,7 @@ from pipeline.stores.content.store import ContentStore
 from pipeline.stores.database.schema import metadata
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.erasure import delete_thread, erase, scrub
-from pipeline.stores.keeping.expired_threads import expire
+from pipeline.stores.keeping.expiry import expire
 from pipeline.stores.keeping.tenant_erasure import erase_tenant, what_is_left
 from pipeline.stores.outbound.deliveries import add_webhook, enqueue
 from pipeline.stores.threads.reading import erased_among, thread_keys

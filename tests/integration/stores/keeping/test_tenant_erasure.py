@@ -22,8 +22,7 @@ from pipeline.stores.content.store import ContentStore
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping import erasure, tenant_erasure
-from pipeline.stores.keeping.expired_threads import expire
-from pipeline.stores.keeping.expiry import Expiry
+from pipeline.stores.keeping.expiry import Expiry, expire
 from pipeline.stores.keeping.holding import hold_thread, release_thread
 from pipeline.stores.keeping.tenant_erasure import ARCHIVE, VALUES, erase_tenant, what_is_left
 from pipeline.stores.outbound.deliveries import add_webhook, enqueue, waiting_deliveries
