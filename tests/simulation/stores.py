@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from pipeline.policies.retention import FOREVER, Retention
 from pipeline.stores.archive.parquet import Written
-from pipeline.stores.archive.records import Entry
+from pipeline.stores.archive.turn_archive import Entry
 from pipeline.stores.content.objects import Found, NotThere
 from pipeline.stores.database.errors import StoreError, UnstorableData
 from pipeline.stores.database.schema import links, usage

@@ -16,7 +16,7 @@ from sqlalchemy import delete
 from pipeline.observability.audit import FAILED, about, audit
 from pipeline.policies.budgets import Budget
 from pipeline.settings import Settings
-from pipeline.stores.archive.configured import archives_of
+from pipeline.stores.archive.turn_archive import archives_of
 from pipeline.stores.content.store import ContentStore
 from pipeline.stores.database.engine import EMPTY_MS, SQLITE
 from pipeline.stores.database.errors import HeldThread

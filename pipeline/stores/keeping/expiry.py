@@ -24,8 +24,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from pipeline.observability.audit import about, audit
 from pipeline.policies.retention import Retention
 from pipeline.settings import Settings
-from pipeline.stores.archive.configured import archives_of
-from pipeline.stores.archive.records import EPOCH
+from pipeline.stores.archive.turn_archive import EPOCH, archives_of
 from pipeline.stores.content.store import ContentStore, digests_in
 from pipeline.stores.database.held_and_erased import (
     REMNANTS_BATCH,

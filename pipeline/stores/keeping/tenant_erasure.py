@@ -13,7 +13,7 @@ from sqlalchemy import tuple_ as row_of
 from pipeline.observability.audit import FAILED, audit, of
 from pipeline.settings import Settings
 from pipeline.stores.archive.audit import AuditArchive
-from pipeline.stores.archive.configured import archives_of
+from pipeline.stores.archive.turn_archive import archives_of
 from pipeline.stores.content.store import ContentStore
 from pipeline.stores.database.keys import thread_of
 from pipeline.stores.database.schema import expired, threads

@@ -31,7 +31,7 @@ from pipeline.stores.database.schema import (
 )
 from pipeline.stores.database.sending import Call, of_rows, portions, send
 from pipeline.stores.database.store import ThreadStore
-from pipeline.stores.threads import lookups, statements
+from pipeline.stores.threads import statements
 from pipeline.stores.threads.rows import Row, agents_of, record_of
 from pipeline.stores.threads.table_that_follows import PlacedTurn
 from pipeline.turns.column_text import column_text
@@ -72,7 +72,7 @@ async def agent_calls(
     ids = await ids_of(connection, Agent, map(itemgetter(0), changed))
     dialect = connection.dialect.name
     counts = {(ids[agent], thread): count for (agent, thread), count in changed.items()}
-    call = lookups.add_agents(dialect, counts)
+    call = statements.add_agents(dialect, counts)
     gone = sorted({thread for (_, thread), count in counts.items() if count < 0})
     if not gone:
         return [call]

@@ -24,7 +24,7 @@ from pipeline.stores.database.schema import turns
 from pipeline.stores.database.sending import certain, of_rows, portions, send
 from pipeline.stores.outbound import notices
 from pipeline.stores.outbound.deliveries import forget_deliveries
-from pipeline.stores.threads import lookups, statements
+from pipeline.stores.threads import statements
 from pipeline.stores.threads.rows import RecordRows, ThreadRow, TurnKey, rank_of, record_of, starters, with_turns
 from pipeline.stores.threads.summaries import WriteResult
 from pipeline.stores.threads.table_that_follows import Book, PlacedTurn
@@ -86,7 +86,7 @@ async def lock(connection: AsyncConnection, keys: Collection[ThreadKey]) -> dict
     """Lock these threads' rows, create missing ones, and return them."""
     dialect = connection.dialect.name
     await certain(connection)
-    calls = [lookups.add_threads(dialect, keys), lookups.threads_of(dialect, keys)]
+    calls = [statements.add_threads(dialect, keys), statements.threads_of(dialect, keys)]
     return _by_key(keys, (await send(connection, calls))[-1])
 
 
@@ -103,7 +103,7 @@ async def compare(
     keys, others = _threads_of(batch)
     erased = await erased_of(connection, keys | others)
     erased = erased & keys | (await _orphans(connection, batch, erased) if erased else set())
-    [rows] = await send(connection, [lookups.threads_of(connection.dialect.name, keys)])
+    [rows] = await send(connection, [statements.threads_of(connection.dialect.name, keys)])
     return (await _result(connection, batch, erased, _by_key(keys, rows), retention, now))[0]
 
 
@@ -174,7 +174,7 @@ async def _apply(
             else:
                 ready.append(row)
     if ready:
-        calls.append(lookups.put_threads(dialect, ready))
+        calls.append(statements.put_threads(dialect, ready))
     await send(connection, calls)
     if derived:
         await connection.execute(statements.refresh_threads(derived))
@@ -276,7 +276,7 @@ async def known_versions(connection: AsyncConnection, batch: Batch, threads: Thr
     wanted = {key for rows in batch.values() for key in rows.family if key[0] in there}
     if not wanted:
         return {}
-    [rows_of_turns] = await send(connection, [lookups.known_turns(connection.dialect.name, wanted, threads)])
+    [rows_of_turns] = await send(connection, [statements.known_turns(connection.dialect.name, wanted, threads)])
     known = {
         (places[thread], bytes(turn_id)): Stored(id_, Version((), rank_of(events, status, revision, bytes(digest))))
         for thread, turn_id, id_, events, status, revision, digest in rows_of_turns

@@ -22,8 +22,7 @@ from pipeline.observability.metrics import Metrics
 from pipeline.policies.retention import DAY_MS, Retention
 from pipeline.settings import LAKE, Settings, load
 from pipeline.stores.archive import lake_upkeep
-from pipeline.stores.archive.configured import archive_of
-from pipeline.stores.archive.records import Entry
+from pipeline.stores.archive.turn_archive import Entry, archive_of
 from pipeline.stores.content.store import ContentStore, folder
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.database.schema import expired as expired_table

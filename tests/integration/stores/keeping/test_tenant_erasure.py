@@ -16,8 +16,7 @@ from pipeline.kafka.topic_plan import Found, Partition
 from pipeline.policies.retention import DAY_MS, Retention
 from pipeline.policies.webhooks import EVENTS, Event, Webhook, lane_of, secret_of
 from pipeline.settings import LAKE, Settings, load
-from pipeline.stores.archive.configured import archive_of
-from pipeline.stores.archive.records import Entry
+from pipeline.stores.archive.turn_archive import Entry, archive_of
 from pipeline.stores.content.store import ContentStore
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.database.store import ThreadStore
