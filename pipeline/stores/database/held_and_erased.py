@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from sqlalchemy import case, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -71,22 +71,13 @@ class Remnant(NamedTuple):
 
 async def remember(connection: AsyncConnection, expired_remnants: Iterable[Remnant]) -> None:
     """Store these; if a thread is stored already, its time range is extended."""
-    for expired_remnant in expired_remnants:
-        row = {
-            "thread_key": key_text(expired_remnant.key),
-            "name": list(expired_remnant.key),
-            "before": expired_remnant.before,
-        }
-        row |= {"first": expired_remnant.first, "last": expired_remnant.last, "due": expired_remnant.due}
+    for key, *times in expired_remnants:
+        row = {"thread_key": key_text(key), "name": list(key), **dict(zip(Remnant._fields[1:], times, strict=True))}
         new = INSERT[connection.dialect.name](expired).values(row)
-
-        def least(name: str, new: Any = new) -> Any:
-            return case((new.excluded[name] < expired.c[name], new.excluded[name]), else_=expired.c[name])
-
-        def most(name: str, new: Any = new) -> Any:
-            return case((new.excluded[name] > expired.c[name], new.excluded[name]), else_=expired.c[name])
-
-        values = {"before": most("before"), "first": least("first"), "last": most("last"), "due": least("due")}
+        given, values = new.excluded, {}
+        for name, known in ((name, expired.c[name]) for name in Remnant._fields[1:]):
+            replaces = given[name] > known if name in ("before", "last") else given[name] < known
+            values[name] = case((replaces, given[name]), else_=known)
         await connection.execute(new.on_conflict_do_update(index_elements=[expired.c.thread_key], set_=values))
 
 
