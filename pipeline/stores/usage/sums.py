@@ -171,11 +171,6 @@ async def compare(connection: AsyncConnection, week: int, begin: int) -> dict[Su
     return {key: (right.get(key, Tally()), stored.get(key, Tally())) for key in {*right, *stored}}
 
 
-async def correct(connection: AsyncConnection, right: Mapping[SumKey, Tally]) -> None:
-    """Replace the stored sums by these."""
-    await _put(connection, right)
-
-
 async def next_week(connection: AsyncConnection, after: int) -> int | None:
     """Return the first week from `after` on that has rows or sums, in epoch ms."""
     at = await connection.scalar(select(func.min(usage.c.at)).where(usage.c.at >= after))
@@ -209,7 +204,7 @@ async def _add(connection: AsyncConnection, quarters: Mapping[SumKey, Tally], fi
         # The sums were wrong: they are deleted and built again, and until then rows are read.
         await _forget(connection)
         return False
-    await _put(connection, sums)
+    await put(connection, sums)
     return True
 
 
@@ -226,7 +221,8 @@ async def _read(connection: AsyncConnection, query: Select[Any]) -> dict[SumKey,
     return {SumKey(span, start, expired, names): Tally.of(values) for span, start, expired, names, *values in rows}
 
 
-async def _put(connection: AsyncConnection, sums: Mapping[SumKey, Tally]) -> None:
+async def put(connection: AsyncConnection, sums: Mapping[SumKey, Tally]) -> None:
+    """Replace the stored sums by these."""
     rows, gone = [], []
     for key, tally in sums.items():
         if tally.empty:
