@@ -31,7 +31,7 @@ from typing import Any, Final
 GROUPS: Final[dict[str, str]] = {
     "topics": "json_text state",
     "pipeline/turns": (
-        "arguments canonical column_text essence_filters event_coverage lineage media_kinds pending reading text "
+        "arguments canonical column_text essence_filters event_coverage lineage media_kinds pending text "
         "thread_document times tokens"
     ),
     "pipeline/assembly": (
@@ -41,7 +41,7 @@ GROUPS: Final[dict[str, str]] = {
     ),
     "pipeline/stores/costs": "rows",
     "pipeline/stores/database": "keys",
-    "pipeline/stores/threads": "rows thread_rows",
+    "pipeline/stores/threads": "rows",
     "pipeline/dialects": "deltas model_calls responses_progress tp_events wire_values",
     "pipeline/dialects/ag_ui": "events messages stream text turn",
     "pipeline/dialects/agents_sdk": "events messages",

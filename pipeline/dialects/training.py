@@ -15,10 +15,9 @@ from typing import Any, Final
 
 from pipeline.dialects.exports import tool_name
 from pipeline.dialects.openai_chat import formats
-from pipeline.turns.branches import one_branch
+from pipeline.turns.branches import BRANCH, VERSION, one_branch
 from pipeline.turns.canonical import turn_hash
 from pipeline.turns.requests import named
-from pipeline.turns.thread_runs import BRANCH, VERSION
 from topics.json_text import Fields
 
 KEPT: Final = ("role", "content", "name", "tool_calls", "tool_call_id", "refusal")

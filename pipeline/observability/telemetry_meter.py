@@ -9,7 +9,7 @@ from typing import Any, Final
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metric, Metrics
 from pipeline.turns import tokens
-from pipeline.turns.reading import Path, Reading
+from pipeline.turns.tokens import Path, Reading
 from topics.telemetry import TelemetryRecord
 
 Labels = dict[str, str | None]

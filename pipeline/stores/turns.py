@@ -7,8 +7,8 @@ from functools import partial
 from itertools import repeat
 
 from pipeline.policies.retention import Retention
-from pipeline.stores.books import BOOKS
 from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.tables_that_follow import BOOKS
 from pipeline.stores.threads.rows import record_rows
 from pipeline.stores.threads.summaries import WriteResult
 from pipeline.stores.threads.write import FOREVER, compare, write
@@ -26,7 +26,7 @@ async def write_turns(
 
     `values`: the records' original JSON, from callers that have it.
 
-    A turn is replaced by a record that holds all of its events and ranks higher (`stores.threads.versions`). These
+    A turn is replaced by a record that holds all of its events and ranks higher (`stores.threads.write`). These
     records change nothing: any that is stored already, is of an erased thread, or is of a turn that is not stored,
     and that is older at `now` (epoch ms) than the retention, unless its thread is held. Several processes may write
     the same records. A cancelled call ends its transaction first.
@@ -41,6 +41,8 @@ async def compare_turns(
     store: ThreadStore, records: Sequence[TurnRecord], retention: Retention = FOREVER, now: int = 0
 ) -> WriteResult:
     """Return the result that `write_turns` would have now; change nothing."""
+    if not records:
+        return WriteResult()
     batch = dict(enumerate(map(record_rows, records, repeat(None), repeat(store.prices))))
     async with store.reading() as connection:
-        return await compare(connection, batch, retention, now) if batch else WriteResult()
+        return await compare(connection, batch, retention, now)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import Enum, auto
-from itertools import pairwise
 from typing import Any, Final, NamedTuple, TypeGuard
 
 from topics.turn_record import TurnRecord
@@ -46,8 +45,9 @@ class Version(NamedTuple):
         If there were too many ranges, the last has unknown holes. Then a version contains the other if its ranges
         cover the other's, and it has more events: a run that goes on only ever fills its holes.
         """
-        if not all(any(first <= a and b <= last for first, last in self.ranges) for a, b in other.ranges):
-            return False
+        for a, b in other.ranges:
+            if not any(first <= a and b <= last for first, last in self.ranges):
+                return False
         exact = sum(last - first + 1 for first, last in self.ranges) == self.rank[0]
         return exact or self.rank[0] > other.rank[0] or self.ranges == other.ranges
 
@@ -98,10 +98,11 @@ def lacks_beginning(record: TurnRecord) -> bool:
 
 
 def _are_ranges(value: Any) -> TypeGuard[Ranges]:
-    if not isinstance(value, list) or not all(map(_is_range, value)):
-        return False
-    return all(before[1] < after[0] for before, after in pairwise(value))
-
-
-def _is_range(value: Any) -> bool:
-    return isinstance(value, list) and len(value) == 2 and {*map(type, value)} == {int} and 0 <= value[0] <= value[1]
+    before = -1
+    for pair in value if isinstance(value, list) else [None]:
+        if not isinstance(pair, list) or len(pair) != 2 or {*map(type, pair)} != {int}:
+            return False
+        if not before < pair[0] <= pair[1]:
+            return False
+        before = pair[1]
+    return True

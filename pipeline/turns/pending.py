@@ -56,7 +56,10 @@ def pending(turn: Mapping[str, Any] | None) -> list[Asked]:
 
 
 def _parts(messages: Iterable[Fields]) -> Iterable[Fields]:
-    return (part for message in messages for part in message.get("parts") or () if isinstance(part, dict))
+    for message in messages:
+        for part in message.get("parts") or ():
+            if isinstance(part, dict):
+                yield part
 
 
 def _answered_ids(messages: Iterable[Fields]) -> Iterable[str]:

@@ -20,8 +20,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
+from pipeline.turns.branches import BRANCH, VERSION, Run, run_name, runs_of
 from pipeline.turns.lineage import text_hash
-from pipeline.turns.thread_runs import BRANCH, VERSION, Run, run_name, runs_of
 from topics.json_text import Fields
 from topics.turn_record import TurnRecord
 

@@ -42,12 +42,6 @@ def epoch_ms(value: object) -> int | None:
     return None
 
 
-@lru_cache(maxsize=4096)
-def _remembered(value: str) -> int | None:
-    """Return a time, cached, since a turn has each of its times several times."""
-    return _moment(value)
-
-
 def _moment(value: str) -> int | None:
     try:
         stamp = datetime.fromisoformat(value)
@@ -56,3 +50,6 @@ def _moment(value: str) -> int | None:
     if stamp.tzinfo is None:
         stamp = stamp.replace(tzinfo=UTC)
     return min(max(0, (stamp - EPOCH) // MILLISECOND), LAST_MS)
+
+
+_remembered: Final = lru_cache(maxsize=4096)(_moment)  # a turn has each of its times several times

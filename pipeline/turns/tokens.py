@@ -8,12 +8,15 @@ excludes the thoughts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from pipeline.turns.reading import Path, Reading, at
 from topics.json_text import Fields
 
+Path = tuple[str, ...]
+
+MAX_NUMBER: Final = 2**63  # a larger number counts as this one
 MAX_COUNT: Final = 2**53  # the largest that JavaScript can read; larger numbers don't count as tokens
 NANO: Final = 10**9  # costs in the store are in billionths of a dollar
 
@@ -110,6 +113,63 @@ HEADS: Final[dict[str, tuple[tuple[str, int, Path, Path], ...]]] = {
 }
 
 
+class Reading:
+    """Lenient reading of an object of unknown shape: a value of the wrong type is skipped, and counted.
+
+    `malformed`: number of values of the wrong type so far.
+    """
+
+    def __init__(self, data: Fields) -> None:
+        self.data = data
+        self.malformed = 0
+
+    def first(self, paths: Iterable[Path]) -> tuple[Path, Any] | None:
+        """Return the first of `paths` that leads to a value, and this value.
+
+        An object does not count as a value; a longer path leads inside.
+
+        None if no path leads to one; null counts as absent.
+        """
+        return next(self._values(paths), None)
+
+    def number(self, paths: Iterable[Path], *, text: bool = False, below: float = math.inf) -> float | None:
+        """Return the first value under `paths`, if it is a number from 0 to `below`; else count it as malformed.
+
+        With `text`, a decimal that is written as text is a number, too.
+        """
+        first = self.first(paths)
+        return None if first is None else self.checked(first[1], text=text, below=below)
+
+    def checked(self, value: Any, *, text: bool = False, below: float = math.inf) -> float | None:
+        """Return a value as `number` does."""
+        if text and isinstance(value, str):
+            try:
+                value = float(value)
+            except ValueError:
+                value = None
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < below:
+            return min(value, MAX_NUMBER)
+        self.malformed += 1
+        return None
+
+    def text(self, paths: Iterable[Path]) -> str | None:
+        """Return the first text under `paths` that is not empty."""
+        return next((value for _, value in self._values(paths) if isinstance(value, str) and value), None)
+
+    def _values(self, paths: Iterable[Path]) -> Iterator[tuple[Path, Any]]:
+        for path in paths:
+            value = at(self.data, path)
+            if value is not None:
+                yield path, value
+
+
+def at(value: Any, path: Path) -> Any:
+    """Return the value at a path; None if there is none, or an object."""
+    for key in path:
+        value = value.get(key) if isinstance(value, dict) else None
+    return None if isinstance(value, dict) else value
+
+
 def normal(usage: Fields) -> Fields:
     """Return a wire's usage in the form of a turn: known counts have ThreadProtocol's names, nulls are dropped.
 
@@ -125,7 +185,7 @@ def normal(usage: Fields) -> Fields:
         _, path, value = counts[name]
         if len(path) == 1:
             renamed[path[0]] = name
-        elif Reading(usage).number((path,), below=MAX_COUNT) is not None:
+        elif Reading(usage).checked(value, below=MAX_COUNT) is not None:
             repeated[name] = value
     return {renamed.get(key, key): value for key, value in usage.items() if value is not None} | repeated
 
@@ -157,11 +217,12 @@ def total(usages: Iterable[Fields]) -> Fields | None:
 
 def read(usage: Reading) -> dict[str, int]:
     """Return the known counts of COUNTS, and `cost_nano_usd`, of a usage object in any spelling."""
-    counts = _first_paths(usage.data)
-    numbers = {name: usage.number((counts[name][1],), below=MAX_COUNT) for name in COUNTS if name in counts}
-    known = {name: int(value) for name, value in numbers.items() if value is not None}
+    counts, known = _first_paths(usage.data), dict[str, int]()
+    for name in COUNTS:
+        if name in counts and (number := usage.checked(counts[name][2], below=MAX_COUNT)) is not None:
+            known[name] = int(number)
     if COST in counts:
-        cost = usage.number((counts[COST][1],), text=True, below=MAX_COUNT / NANO)
+        cost = usage.checked(counts[COST][2], text=True, below=MAX_COUNT / NANO)
         if cost is not None:
             known[COST] = round(cost * NANO)
     return known

@@ -10,12 +10,11 @@ from typing import Final
 
 from sqlalchemy import and_, bindparam, select, text, update
 
+from pipeline.stores.database.ids import NUMBER_BITS, ids_of
+from pipeline.stores.database.ids import NUMBERS as NUMBERS_OF_TURNS
 from pipeline.stores.database.keys import UsageNames
-from pipeline.stores.database.names import ids_of
 from pipeline.stores.database.schema import SUMMED, usage, usage_names, usage_state, usage_sums
 from pipeline.stores.database.store import ThreadStore
-from pipeline.stores.database.turn_ids import NUMBER_BITS
-from pipeline.stores.database.turn_ids import NUMBERS as NUMBERS_OF_TURNS
 from pipeline.stores.usage.histogram import added, text_of
 from pipeline.stores.usage.query import usage_report
 from pipeline.stores.usage.report import UsageQuery

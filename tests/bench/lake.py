@@ -20,12 +20,11 @@ import pyarrow.compute as pc
 
 from pipeline.settings import LAKE, load
 from pipeline.stores.archive import lake_rows
-from pipeline.stores.archive.configured import lake_of
 from pipeline.stores.archive.lake import Lake
 from pipeline.stores.archive.lake_read import offsets_of
 from pipeline.stores.archive.lake_table import Change
 from pipeline.stores.archive.parquet import Archive
-from pipeline.stores.archive.records import Entry
+from pipeline.stores.archive.turn_archive import Entry, lake_of
 from topics import turn_record
 from topics.thread_key import ThreadKey
 

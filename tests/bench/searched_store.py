@@ -12,13 +12,13 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.stores.database.engine import create_engine
+from pipeline.stores.database.ids import new_ids
 from pipeline.stores.database.sending import of_rows, send
 from pipeline.stores.database.store import ThreadStore
-from pipeline.stores.database.turn_ids import new_ids
 from pipeline.stores.search.write import word_calls
-from pipeline.stores.threads.book import PlacedTurn
 from pipeline.stores.threads.rows import RecordRows, record_rows
 from pipeline.stores.threads.statements import put_turns
+from pipeline.stores.threads.table_that_follows import PlacedTurn
 from pipeline.stores.threads.write import lock
 from pipeline.stores.usage.tallies import DAY
 from pipeline.turns.times import iso

@@ -12,8 +12,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
 
 from pipeline.cli.services.doctor import examine
 from pipeline.settings import Settings
-from pipeline.stores.archive.configured import lake_of
-from pipeline.stores.archive.records import Entry
+from pipeline.stores.archive.turn_archive import Entry, lake_of
 from pipeline.stores.database.store import ThreadStore
 from pipeline.worker.host.roles import ROLES
 from tests.support.commands import turnmill

@@ -32,7 +32,7 @@ asyncio.run(main())
 COUNT = """
 import asyncio, sys
 from sqlalchemy import text
-from pipeline.stores import books
+from pipeline.stores import tables_that_follow
 from pipeline.stores.database.store import ThreadStore
 
 async def main():

@@ -6,9 +6,8 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from pipeline.turns.branches import one_branch
+from pipeline.turns.branches import BRANCH, one_branch
 from pipeline.turns.thread_document import thread_document
-from pipeline.turns.thread_runs import BRANCH
 from tests.simulation.tenants import GOOD, Run
 from tests.simulation.wire import mark
 from tests.simulation.worker import REDACTED, SECRET

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from pipeline.policies.retention import FOREVER, Retention
 from pipeline.stores.database.keys import key_text, turn_text
 from pipeline.stores.database.store import ThreadStore
-from pipeline.stores.keeping.expired_threads import Ripe, expire
+from pipeline.stores.keeping.expiry import Ripe, expire
 from pipeline.stores.keeping.holding import hold_thread, release_thread
 from pipeline.stores.keeping.tenant_erasure import threads_of_tenant
 from pipeline.stores.threads.reading import erased_among

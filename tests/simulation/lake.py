@@ -15,10 +15,9 @@ import pytest
 
 from pipeline.settings import Settings, load
 from pipeline.stores.archive import lake_table, lake_upkeep
-from pipeline.stores.archive.configured import lake_of
 from pipeline.stores.archive.lake import Lake
 from pipeline.stores.archive.parquet import Written
-from pipeline.stores.archive.records import Entry
+from pipeline.stores.archive.turn_archive import Entry, lake_of
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.database.keys import key_of
 from pipeline.turns.thread_document import newest

@@ -22,13 +22,13 @@ from typing import Any, Final
 
 from pipeline.policies.retention import FOREVER, Retention
 from pipeline.stores.archive.parquet import Written
-from pipeline.stores.archive.records import Entry
+from pipeline.stores.archive.turn_archive import Entry
 from pipeline.stores.content.objects import Found, NotThere
 from pipeline.stores.database.errors import StoreError, UnstorableData
 from pipeline.stores.database.schema import links, usage
 from pipeline.stores.threads.rows import RecordRows, record_rows
 from pipeline.stores.threads.summaries import WriteResult
-from pipeline.stores.threads.versions import taken
+from pipeline.stores.threads.write import taken
 from tests.simulation.wire import marks
 from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord

@@ -23,8 +23,8 @@ from pipeline.assembly.run_states import RunStates
 from pipeline.kafka.dead_letters import outgoing_letter, without_value
 from pipeline.kafka.outbox import Outbox, Outgoing
 from pipeline.policies.retention import Retention
-from pipeline.stores.keeping import expired_threads
-from pipeline.stores.threads import rows, statements, versions, write
+from pipeline.stores.keeping import expiry
+from pipeline.stores.threads import rows, statements, write
 from pipeline.stores.turns import write_turns
 from pipeline.stores.usage import sums as usage_sums
 from pipeline.turns import run_tree, thread_document
@@ -249,7 +249,7 @@ def ranges_not_read(patch: Patch) -> None:
     async def none(connection: Any, keys: Any) -> dict[Any, Any]:
         return {}
 
-    patch.setattr(versions, "_ranges", none)
+    patch.setattr(write, "_ranges", none)
 
 
 def plain_sums(patch: Patch) -> None:
@@ -279,7 +279,7 @@ def held_ones_expire(patch: Patch) -> None:
     async def none(connection: Any, keys: Any) -> set[ThreadKey]:
         return set()
 
-    patch.setattr(expired_threads, "held_of", none)
+    patch.setattr(expiry, "held_of", none)
 
 
 def late_ones_are_not_held(patch: Patch) -> None:
@@ -300,4 +300,4 @@ def expired_rows_alone(patch: Patch) -> None:
     async def nothing(connection: Any, expired_remnants: Any) -> None:
         pass
 
-    patch.setattr(expired_threads, "remember", nothing)
+    patch.setattr(expiry, "remember", nothing)

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.stores.books import BOOKS
 from pipeline.stores.keeping import tenant_erasure
+from pipeline.stores.tables_that_follow import BOOKS
 
 
 def answer_by_methods(patch: pytest.MonkeyPatch, kind: type) -> None:

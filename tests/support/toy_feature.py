@@ -22,7 +22,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from pipeline.stores.database.schema import Id, metadata, turns
 from pipeline.stores.database.sending import Call
 from pipeline.stores.database.store import ThreadStore
-from pipeline.stores.threads.book import PlacedTurn
+from pipeline.stores.threads.table_that_follows import PlacedTurn
 from pipeline.stores.threads.statements import number_of
 from topics.thread_key import ThreadKey
 
@@ -93,7 +93,7 @@ def answered(thread: str) -> None:
 }
 # File -> the row that its table gets, with the line that imports what the row names.
 ROWS: Final = {
-    "pipeline/stores/books.py": (
+    "pipeline/stores/tables_that_follow.py": (
         "BOOKS: Final = (",
         '    Book((TablePlace("answered", FOLLOWS, NOW),), calls=answer_calls),',
         "from pipeline.stores.threads.answered import answer_calls",

@@ -13,8 +13,8 @@ from pipeline.cli.stored.selection import find_document
 from pipeline.kafka.reading import bounds_of, offsets_at, partition_of, read, reader
 from pipeline.stores.content.store import ContentStore
 from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.agents_and_requests import request_bodies
 from pipeline.stores.threads.reading import read_records
-from pipeline.stores.threads.requests import request_bodies
 from pipeline.turns.redaction import Redaction
 from pipeline.turns.requests import named_in
 from pipeline.turns.times import epoch_ms

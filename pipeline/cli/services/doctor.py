@@ -37,7 +37,7 @@ from pipeline.kafka.offsets import cluster_info, group_lag
 from pipeline.kafka.reading import reader
 from pipeline.kafka.topic_plan import Found
 from pipeline.settings import LAKE, Settings, load
-from pipeline.stores.archive.configured import TurnArchive, archive_of, lake_of
+from pipeline.stores.archive.turn_archive import TurnArchive, archive_of, lake_of
 from pipeline.stores.content.store import ContentStore
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.database.store import ThreadStore

@@ -28,13 +28,13 @@ from pipeline.observability.audit import about, audit, local_user, of
 from pipeline.settings import load
 from pipeline.stores.content.store import ContentStore
 from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.agents_and_requests import request_bodies
 from pipeline.stores.threads.feedback import feedback_of
 from pipeline.stores.threads.list_statements import ListQuery
 from pipeline.stores.threads.reading import all_documents, count_rows
-from pipeline.stores.threads.requests import request_bodies
 from pipeline.turns.judged import Condition, condition
 from pipeline.turns.requests import named_in, with_bodies
-from pipeline.turns.spoken_text import tools_called
+from pipeline.turns.searched_text import tools_called
 from topics.feedback import FeedbackRecord
 from topics.thread_key import ThreadKey
 from turnmill.errors import CallerError

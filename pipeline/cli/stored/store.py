@@ -17,7 +17,7 @@ from pipeline.cli.stored.selection import in_store
 from pipeline.cli.stored.thread_view import plain
 from pipeline.observability.logs import set_up
 from pipeline.settings import load
-from pipeline.stores.archive.configured import lake_of
+from pipeline.stores.archive.turn_archive import lake_of
 from pipeline.stores.database import migrate as migrations
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.expiry import Expired, Expiry

@@ -38,7 +38,7 @@ from pipeline.stores.threads.list_statements import SORTS, UPDATED, ListQuery
 from pipeline.stores.threads.reading import spawned_threads
 from pipeline.stores.threads.summaries import ThreadPage, ThreadSummary
 from pipeline.turns.partial_turns import with_partials
-from pipeline.turns.spoken_text import KINDS, Kind
+from pipeline.turns.searched_text import KINDS, Kind
 from pipeline.turns.times import epoch_ms
 from topics import json_text
 from turnmill.errors import CallerError

@@ -29,7 +29,7 @@ from pipeline.policies.prices import Prices
 from pipeline.stores.costs.prices import cost_nano_usd
 from pipeline.stores.outbound.notices import add_notices
 from pipeline.turns import tokens
-from pipeline.turns.reading import Reading
+from pipeline.turns.tokens import Reading
 from topics import telemetry
 from topics.catalog import TELEMETRY
 from topics.state import RunKey

@@ -23,7 +23,7 @@ from pipeline.observability.telemetry_meter import MODEL, Seen
 from pipeline.policies.prices import NONE, Prices
 from pipeline.stores.costs.rows import usage_rows
 from pipeline.turns import tokens
-from pipeline.turns.reading import Reading
+from pipeline.turns.tokens import Reading
 from topics import telemetry, turn_record
 from topics.catalog import DEAD_LETTERS, TELEMETRY, TURNS
 from topics.thread_key import ThreadKey

@@ -13,7 +13,7 @@ from pipeline.gateway.reading.threads import OFF
 from pipeline.gateway.routing import PRIVATE, Moment, Tenant, facts
 from pipeline.gateway.state import TheGateway, TheSlots
 from pipeline.stores.search.hits import MAX_HITS, ROLES, SearchPage, SearchQuery, find_turns
-from pipeline.turns.spoken_text import KINDS, Kind
+from pipeline.turns.searched_text import KINDS, Kind
 from turnmill.limits import SEARCH_CHARACTERS
 
 router = APIRouter(prefix="/v1/search", tags=["threads"])

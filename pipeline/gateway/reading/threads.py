@@ -19,10 +19,10 @@ from pipeline.stores.database.errors import StoreError
 from pipeline.stores.keeping.erasure import erase
 from pipeline.stores.search import threads as stored_threads
 from pipeline.stores.threads import reading as stored_reading
+from pipeline.stores.threads.agents_and_requests import request_bodies
 from pipeline.stores.threads.feedback import feedback_of
 from pipeline.stores.threads.list_statements import SORTS, UPDATED, ListQuery
 from pipeline.stores.threads.reading import spawned_threads, thread_summary
-from pipeline.stores.threads.requests import request_bodies
 from pipeline.stores.threads.summaries import ThreadPage, ThreadSummary
 from pipeline.turns.requests import named_in, with_bodies
 from pipeline.turns.thread_document import last_turns

@@ -22,12 +22,12 @@ from pipeline.gateway.proxy.client import reason
 from pipeline.policies.prices import Prices
 from pipeline.stores.content.store import ContentStore
 from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.agents_and_requests import request_bodies
 from pipeline.stores.threads.reading import read_records
-from pipeline.stores.threads.requests import request_bodies
 from pipeline.stores.threads.rows import record_rows
 from pipeline.turns.branches import one_branch
 from pipeline.turns.requests import request_of
-from pipeline.turns.spoken_text import spoken, tools_called
+from pipeline.turns.searched_text import spoken, tools_called
 from pipeline.turns.tokens import NANO
 from topics import json_text
 from topics.json_text import Fields

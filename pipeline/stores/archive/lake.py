@@ -22,12 +22,12 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from pipeline.policies.prices import NONE, Prices
 from pipeline.stores.archive import lake_merge, lake_rows, lake_upkeep, segments
-from pipeline.stores.archive import records as archive_records
+from pipeline.stores.archive import turn_archive as archive_records
 from pipeline.stores.archive.lake_catalog import LakeLocation, TableState
 from pipeline.stores.archive.lake_read import Source, of_tenant, of_threads, on_days, standing
 from pipeline.stores.archive.lake_table import Committed, LakeTable
 from pipeline.stores.archive.lake_upkeep import Compacted, Expired
-from pipeline.stores.archive.records import Entry, Erased, Held, Removed, Written, never
+from pipeline.stores.archive.turn_archive import Entry, Erased, Held, Removed, Written, never
 from pipeline.stores.database.errors import StoreError
 from topics.thread_key import ThreadKey
 from turnmill.errors import TurnmillError

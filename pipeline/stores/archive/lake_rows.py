@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from pipeline.policies.prices import NONE, Prices
 from pipeline.stores.archive import lake_merge, segments
 from pipeline.stores.archive.lake_merge import Key, Rank
-from pipeline.stores.archive.records import Entry, Expired, Refusal, never
+from pipeline.stores.archive.turn_archive import Entry, Expired, Refusal, never
 from pipeline.stores.threads.rows import RecordRows, Row
 from pipeline.turns.requests import prompt_of
 from topics.thread_key import ThreadKey

@@ -25,8 +25,8 @@ import pyarrow as pa
 from pipeline.policies.prices import NONE, Prices
 from pipeline.settings import LAKE, Settings
 from pipeline.stores.archive import segments
-from pipeline.stores.archive.records import EPOCH, Entry, Erased, Expired, Held, Refusal, Removed, Written, never
 from pipeline.stores.archive.segments import TIME, Part, day_of, time_or_none
+from pipeline.stores.archive.turn_archive import EPOCH, Entry, Erased, Expired, Held, Refusal, Removed, Written, never
 from pipeline.stores.content.objects import NotThere, Objects
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.threads.feedback import thread_of

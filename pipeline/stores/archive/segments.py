@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipeline.policies.prices import NONE, Prices
-from pipeline.stores.archive.records import EPOCH, Entry, Expired, Held, Refusal, never
+from pipeline.stores.archive.turn_archive import EPOCH, Entry, Expired, Held, Refusal, never
 from pipeline.stores.database.expressions import MAX_INTEGER
 from pipeline.stores.database.keys import key_of
 from pipeline.stores.threads.rows import RecordRows, Row, record_rows

@@ -21,8 +21,17 @@ from threading import Lock
 from typing import Final, NamedTuple
 
 from pipeline.stores.content.files import FRESH_SECONDS, sync_folder
-from pipeline.stores.content.pack_index import PackIndex, ValueLocation
-from pipeline.stores.content.pack_records import Record, append, end_of, erase, record_at, records, value_of
+from pipeline.stores.content.pack_records import (
+    PackIndex,
+    Record,
+    ValueLocation,
+    append,
+    end_of,
+    erase,
+    record_at,
+    records,
+    value_of,
+)
 
 SUFFIX: Final = ".pack"
 PACK_BYTES: Final = 256_000_000  # from which on a pack gets no more values

@@ -24,7 +24,6 @@ from topics.turn_record import TurnRecord
 ERROR = "error"  # the interruption was caused by the agent's failure, not by the user or the network
 ESTIMATE: Final = "estimate by "  # followed by the source of the price of an estimate
 IMPORT: Final = "import"  # the origin of imported usage
-TIMES: Final = ("ttft_ms", "duration_ms")
 Row = dict[str, Any]
 
 
@@ -48,19 +47,21 @@ def usage_rows(record: TurnRecord, prices: Prices = NONE) -> list[Row]:
     ]
     timings: list[Mapping[str, int | None]] = [*record.get("timings", []), *({} for _ in responses)]
     rows = [
-        _row(record, number, message, counts(message.get("usage")))
-        | {name: None if (ms := timing.get(name)) is None else bounded(ms) for name in TIMES}
+        _row(record, number, message, counts(message.get("usage")), timing)
         for number, (message, timing) in enumerate(zip(responses, timings, strict=False))
     ]
     total = counts(turn.get("total_usage"))
-    summed = {name: sum(row[name] or 0 for row in rows) for name in total}
-    rest = {name: value - summed[name] for name, value in total.items() if value > summed[name]}
+    rest = {**total}
+    for row in rows:
+        for name in total:
+            rest[name] -= row[name] or 0
+    rest = {name: value for name, value in rest.items() if value > 0}
     cut_off = record["status"] != "complete"
     guessed = estimated(turn) if cut_off and not rest and COST not in total else None
     if rest or guessed or not rows:
         last = responses[-1] if responses else {}
         at_end = {**last, "timestamp": None, "finish_reason": None}
-        rows.append(_row(record, len(rows), at_end, rest) | {"requests": 0, "at": span(record)[1]})
+        rows.append(_row(record, len(rows), at_end, rest, {}) | {"requests": 0, "at": span(record)[1]})
     failed = cut_off and interruption(record) == ERROR
     rows[max(len(responses) - 1, 0)] |= {"turns": 1, "interrupted": int(cut_off), "errors": int(failed)}
     for row in rows if COST not in total else ():  # otherwise the stream reported the cost of the whole turn
@@ -74,9 +75,16 @@ def usage_rows(record: TurnRecord, prices: Prices = NONE) -> list[Row]:
     return rows
 
 
-def _row(record: TurnRecord, number: int, message: Mapping[str, Any], known: Mapping[str, int]) -> Row:
+def _row(
+    record: TurnRecord,
+    number: int,
+    message: Mapping[str, Any],
+    known: Mapping[str, int],
+    timing: Mapping[str, int | None],
+) -> Row:
     config = next((a for a in agent_configs(record) if a["agent_id"] == record["agent_id"]), {})
     at = epoch_ms(message.get("timestamp"))
+    ttft_ms, duration_ms = timing.get("ttft_ms"), timing.get("duration_ms")
     return {
         "position": number,
         "agent_id": column_text(message.get("agent_id") or record["agent_id"]),
@@ -91,13 +99,14 @@ def _row(record: TurnRecord, number: int, message: Mapping[str, Any], known: Map
         "turns": 0,
         "interrupted": 0,
         "errors": 0,
-        "ttft_ms": None,
-        "duration_ms": None,
+        "ttft_ms": None if ttft_ms is None else bounded(ttft_ms),
+        "duration_ms": None if duration_ms is None else bounded(duration_ms),
         "cost_nano_usd": known.get(COST),
         "price_source": STREAM if COST in known else None,
         "estimated_tokens": None,
         "estimated_nano_usd": None,
-        **{name: known.get(name) for name in COUNTS},
+        **dict.fromkeys(COUNTS),
+        **known,
     }
 
 

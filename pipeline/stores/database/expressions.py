@@ -1,13 +1,11 @@
-"""Expressions that SQLAlchemy lacks: sums that can't overflow, and conditions that columns have any of several values.
+"""Expressions that SQLAlchemy lacks: sums that can't overflow, and a condition that columns have any of several values.
 
 `BoundedSum(column)`: producers choose the numbers of tokens and costs, and any number of rows is summed. By itself
 SQLite refuses a sum over 2^63 - 1, and Postgres returns a number that is too large for a bigint column.
 
-`one_of(column, texts)`: a column has any of these texts; the same statement for any number of texts, as they are a
-single parameter: an array on Postgres, a JSON list on SQLite. Both databases look them up by an index.
-
-`row_one_of(columns, rows)`: the columns have the values of any of these rows, given in the same way, with an array for
-each column. For `IN (VALUES …)` with several rows SQLite 3.40 reads the whole table, and Postgres plans each row.
+`row_one_of(columns, rows)`: the columns have the values of any of these rows; the same statement for any number of
+rows, as they are an array for each column on Postgres, a JSON list on SQLite. Both databases look them up by an index.
+For `IN (VALUES …)` with several rows SQLite 3.40 reads the whole table, and Postgres plans each row.
 """
 
 from __future__ import annotations
@@ -19,10 +17,8 @@ from sqlalchemy import (
     ARRAY,
     JSON,
     BigInteger,
-    BindParameter,
     Boolean,
     ColumnElement,
-    Dialect,
     Integer,
     LargeBinary,
     Text,
@@ -34,50 +30,14 @@ from sqlalchemy import tuple_ as row_of
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
-from sqlalchemy.types import TypeDecorator, TypeEngine
+from sqlalchemy.types import TypeEngine
 
 AS_ARRAYS: Final = (BigInteger, Boolean, Integer, LargeBinary)  # Postgres gets values of other types as text
-
-
-class Texts(TypeDecorator[Sequence[str]]):
-    """A list of texts."""
-
-    impl = JSON
-    cache_ok = True
-
-    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        """Return the type that the database takes."""
-        return dialect.type_descriptor(ARRAY(Text()) if dialect.name == "postgresql" else JSON())
-
-
-class OneOf(FunctionElement[Any]):
-    """A condition; it has no type, since SQLite would compare a boolean with 1, and then use no index."""
-
-    name = "one_of"
-    inherit_cache = True
 
 
 def array_of(kind: TypeEngine[Any]) -> ARRAY[Any]:
     """Return the type of Postgres' array of a column's values."""
     return ARRAY(kind if isinstance(kind, AS_ARRAYS) else Text())
-
-
-def one_of(column: ColumnElement[Any], texts: Sequence[str]) -> OneOf:
-    """Return the condition that the column has any of these texts."""
-    given: BindParameter[Any] = bindparam(None, list(texts), type_=Texts())
-    return OneOf(column, given)
-
-
-@compiles(OneOf, "postgresql")
-def _postgres(element: OneOf, compiler: SQLCompiler, **options: Any) -> str:
-    column, texts = (compiler.process(clause, **options) for clause in element.clauses)
-    return f"{column} = ANY ({texts})"
-
-
-@compiles(OneOf, "sqlite")
-def _sqlite(element: OneOf, compiler: SQLCompiler, **options: Any) -> str:
-    column, texts = (compiler.process(clause, **options) for clause in element.clauses)
-    return f"{column} IN (SELECT value FROM json_each({texts}))"  # noqa: S608  # the compiler's own text
 
 
 class RowOneOf(FunctionElement[Any]):

@@ -44,7 +44,7 @@ class Agent(NamedTuple):
 def key_of(record: TurnRecord) -> ThreadKey:
     """Return the key of a record's thread; its tenant as text, as in rows: a foreign record's may be any JSON."""
     tenant = cast("dict[str, Any]", record).get("tenant")  # compiled code trusts a TypedDict
-    return ThreadKey.of(record["thread_id"], str(tenant) if tenant else None)
+    return ThreadKey(record["thread_id"], str(tenant) if tenant else None)
 
 
 def key_text(key: ThreadKey) -> str:

@@ -5,8 +5,8 @@ tenant in `threads_named`, a turn's id within its thread in `turns_named`. Names
 models, providers, tenants) are stored once, in `usage_names` and `agents`. A comment beside each index says which query
 uses it.
 
-The id of a turn begins with its time and ends with a rising number (`stores.database.turn_ids`). A turn keeps its id
-when a newer revision replaces it; `stores.database.turn_ids` says when it is given again. Times are epoch ms.
+The id of a turn begins with its time and ends with a rising number (`stores.database.ids`). A turn keeps its id
+when a newer revision replaces it; `stores.database.ids` says when it is given again. Times are epoch ms.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ threads = Table(
     Column("updated_at", BigInteger, nullable=False, server_default="0"),
     Column(
         "newest", BigInteger
-    ),  # the position of its last record in time (`pipeline.stores.threads.thread_rows`); null without one
+    ),  # the position of its last record in time (`pipeline.stores.threads.rows`); null without one
     Column("asked", Document),  # what the last turn asks for (`pipeline.turns.pending`); null: nothing
     # A record's thread; the threads with an id, of any tenant; all threads in the order of their ids.
     Index("threads_named", "thread_id", "tenant", unique=True),
@@ -281,7 +281,7 @@ usage_state = Table(
     Column("since", BigInteger),
 )
 
-# The words of each turn, for searches (`pipeline.stores.search.rows`), by the id of the turn, which sorts by time.
+# The words of each turn, for searches (`pipeline.stores.search.write`), by the id of the turn, which sorts by time.
 # SQLite's FTS5 uses the same row ids: code that adds rows also adds them to FTS5, and a trigger removes deleted ones.
 turn_words = Table(
     "turn_words",

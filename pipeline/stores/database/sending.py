@@ -37,7 +37,7 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.dml import Insert
 from sqlalchemy.sql.elements import ClauseElement
 
-from pipeline.stores.database.expressions import AS_ARRAYS, Texts, array_of
+from pipeline.stores.database.expressions import AS_ARRAYS, array_of
 from topics import json_text
 
 T = TypeVar("T")
@@ -84,8 +84,6 @@ DIALECTS: Final[dict[str, Dialect]] = {
 }
 
 KEYS_BATCH: Final = 1000  # in an IN list; drivers take some 32,000 parameters a statement
-
-Making = Callable[[Sequence[str]], ClauseElement]
 
 
 class Call(NamedTuple):
@@ -144,19 +142,12 @@ def as_list(dialect: str, values: Sequence[Any]) -> Sequence[Any]:
 
 def as_bytes(dialect: str, values: Sequence[bytes]) -> Sequence[Any]:
     """Return values as a single parameter of the condition `of_bytes`; in JSON as hexadecimal digits."""
-    return values if dialect == "postgresql" else json_text.dumps([value.hex() for value in values])
+    return values if dialect == "postgresql" else json_text.dumps(list(map(bytes.hex, values)))
 
 
 def of_bytes(dialect: str) -> str:
     """Return the condition that a column has one of some bytes, which are the statement's first parameter."""
     return "= ANY($1::bytea[])" if dialect == "postgresql" else "IN (SELECT from_hex(value) FROM json_each(?))"
-
-
-def of_texts(dialect: str, make: Making, texts: Sequence[str]) -> Call:
-    """Return the statement that `make` gives for some texts, which it takes by `one_of`."""
-    sql, parameters = _of_texts(make, dialect)
-    given = as_list(dialect, texts)
-    return Call(sql, [given if parameter is None else parameter for parameter in parameters])
 
 
 def of_rows(dialect: str, statement: Insert, rows: Sequence[Mapping[str, Any]]) -> Call:
@@ -168,15 +159,6 @@ def of_rows(dialect: str, statement: Insert, rows: Sequence[Mapping[str, Any]]) 
     if len(names) == 1:
         return Call(sql, [(row[names[0]],) for row in rows], many=True)
     return Call(sql, list(map(itemgetter(*names), rows)), many=True)
-
-
-@cache
-def _of_texts(make: Making, dialect: str) -> tuple[str, tuple[Any, ...]]:
-    """Return SQL and its parameters, with None for the texts."""
-    compiled = _compiled(make(()), dialect)
-    values, binds = compiled.params, compiled.binds
-    taken = (None if isinstance(binds[name].type, Texts) else values[name] for name in _names(compiled))
-    return str(compiled), tuple(taken)
 
 
 @cache

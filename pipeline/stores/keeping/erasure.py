@@ -16,15 +16,15 @@ from sqlalchemy import delete
 from pipeline.observability.audit import FAILED, about, audit
 from pipeline.policies.budgets import Budget
 from pipeline.settings import Settings
-from pipeline.stores.archive.configured import archives_of
-from pipeline.stores.books import BOOKS
+from pipeline.stores.archive.turn_archive import archives_of
 from pipeline.stores.content.store import ContentStore
 from pipeline.stores.database.engine import EMPTY_MS, SQLITE
 from pipeline.stores.database.errors import HeldThread
+from pipeline.stores.database.held_and_erased import held_of, held_thread
 from pipeline.stores.database.keys import key_text
-from pipeline.stores.database.marks import held_of, held_thread
 from pipeline.stores.database.schema import expired
 from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.tables_that_follow import BOOKS
 from pipeline.stores.threads import list_statements, statements
 from pipeline.stores.threads.reading import erased_among, summaries_of
 from pipeline.stores.threads.write import DELETED, add_mark, delete_turns, lives_by, lock

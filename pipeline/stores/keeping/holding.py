@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from sqlalchemy import delete, select
 
+from pipeline.stores.database.held_and_erased import erased_of, held_of
+from pipeline.stores.database.ids import INSERT
 from pipeline.stores.database.keys import key_text
-from pipeline.stores.database.marks import erased_of, held_of
-from pipeline.stores.database.names import INSERT
 from pipeline.stores.database.schema import holds
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads import statements

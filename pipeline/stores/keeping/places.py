@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from pipeline.stores.books import BOOKS, NOW
 from pipeline.stores.database.sending import certain
 from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.tables_that_follow import BOOKS, NOW
 
 
 @dataclass(frozen=True, slots=True)

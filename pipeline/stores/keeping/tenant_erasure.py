@@ -13,8 +13,7 @@ from sqlalchemy import tuple_ as row_of
 from pipeline.observability.audit import FAILED, audit, of
 from pipeline.settings import Settings
 from pipeline.stores.archive.audit import AuditArchive
-from pipeline.stores.archive.configured import archives_of
-from pipeline.stores.books import BOOKS
+from pipeline.stores.archive.turn_archive import archives_of
 from pipeline.stores.content.store import ContentStore
 from pipeline.stores.database.keys import thread_of
 from pipeline.stores.database.schema import expired, threads
@@ -22,6 +21,7 @@ from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.erasure import Erased, erase_all, scrub
 from pipeline.stores.keeping.holding import held_threads
 from pipeline.stores.keeping.places import rows_left
+from pipeline.stores.tables_that_follow import BOOKS
 from pipeline.stores.threads.list_statements import of_tenant
 from pipeline.stores.threads.reading import erased_among
 from pipeline.stores.threads.statements import NAME

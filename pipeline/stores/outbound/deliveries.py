@@ -15,9 +15,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.policies.webhooks import Event, Webhook, lane_of
 from pipeline.stores.database.expressions import row_one_of
+from pipeline.stores.database.held_and_erased import erased_of
+from pipeline.stores.database.ids import INSERT
 from pipeline.stores.database.keys import key_text
-from pipeline.stores.database.marks import erased_of
-from pipeline.stores.database.names import INSERT
 from pipeline.stores.database.schema import webhook_deliveries as queue
 from pipeline.stores.database.schema import webhooks
 from pipeline.stores.database.sending import certain

@@ -14,7 +14,7 @@ from sqlalchemy import delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.observability.audit import ERASURES
-from pipeline.stores.database.names import INSERT
+from pipeline.stores.database.ids import INSERT
 from pipeline.stores.database.schema import notices
 from pipeline.stores.database.sending import certain, portions
 from pipeline.stores.database.store import ThreadStore

@@ -17,10 +17,10 @@ from sqlalchemy import Result, Row, Select, func, select, true
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from pipeline.stores.database.held_and_erased import erased_of
+from pipeline.stores.database.ids import LATEST, first_id
 from pipeline.stores.database.keys import decode_cursor, encode_cursor, thread_of, turn_text
-from pipeline.stores.database.marks import erased_of
 from pipeline.stores.database.store import ThreadStore
-from pipeline.stores.database.turn_ids import LATEST, first_id
 from pipeline.stores.search.query import (
     Terms,
     called,
@@ -37,10 +37,11 @@ from pipeline.stores.search.query import (
     tsquery,
     wanted_only,
 )
-from pipeline.stores.search.rows import facets, score_of, snippet_of
+from pipeline.stores.search.snippets import score_of, snippet_of
+from pipeline.stores.search.write import facets
 from pipeline.stores.threads.rows import record_of
 from pipeline.turns.column_text import column_text
-from pipeline.turns.spoken_text import KINDS, Kind
+from pipeline.turns.searched_text import KINDS, Kind
 from pipeline.turns.thread_document import agent_configs
 from turnmill.errors import CallerError
 

@@ -13,7 +13,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Select, Text, cast, column, func, literal, select, table
@@ -22,8 +22,7 @@ from sqlalchemy.dialects.postgresql import TSQUERY
 from pipeline.stores.database.expressions import MAX_INTEGER
 from pipeline.stores.database.schema import threads, turn_words, turns
 from pipeline.stores.threads.statements import NAME
-from pipeline.turns.spoken_text import KINDS, Kind
-from pipeline.turns.words import asked
+from pipeline.turns.searched_text import KINDS, Kind, asked
 from turnmill.errors import CallerError
 from turnmill.limits import SEARCH_CHARACTERS, SEARCH_TERMS, SEARCH_WORDS
 
@@ -90,9 +89,7 @@ def facet(name: str, value: str) -> str:
     return f"{FACET}{name}{hashlib.sha256(value.encode()).hexdigest()[:16]}"
 
 
-def called(tool: str) -> str:
-    """Return the word in the index that stands for a call of this tool."""
-    return facet("c", tool)
+called: Final = partial(facet, "c")  # the word in the index that stands for a call of a tool
 
 
 def fts5(terms: Terms, kinds: Sequence[Kind], facets: Iterable[str]) -> str:

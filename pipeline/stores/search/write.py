@@ -2,13 +2,17 @@
 
 They are written together with new turns, and in steps for turns that a store role with TURNMILL_SEARCH=off has written.
 A turn whose words are written is marked as `searched`.
+
+The words of a row keep their order, have prefixes for their kind (`pipeline.stores.search.query`), and are followed by
+those for tenant, agent, role and the called tools. SQLite's FTS5 reads them as they are; Postgres stores them with
+their positions as a tsvector.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -17,15 +21,17 @@ from pipeline.stores.database.engine import search_choice
 from pipeline.stores.database.schema import UNSEARCHED, turn_words, turns
 from pipeline.stores.database.sending import Call, send
 from pipeline.stores.database.store import ThreadStore
-from pipeline.stores.search.rows import search_words, tsvector
-from pipeline.stores.threads.book import PlacedTurn
-from pipeline.stores.threads.rows import record_of, record_rows
+from pipeline.stores.search.query import BEFORE, BORDER, called, facet
+from pipeline.stores.threads.rows import RecordRows, record_of, record_rows
+from pipeline.stores.threads.table_that_follows import PlacedTurn
 from pipeline.turns.column_text import column_text
-from pipeline.turns.spoken_text import KINDS, Kind
+from pipeline.turns.searched_text import KINDS, Kind, spoken, tools_called, words
 from topics import json_text
 
 CHOICES: Final[dict[str, tuple[Kind, ...]]] = {"on": KINDS[:1], "all": KINDS, "off": ()}
 
+MAX_CHARACTERS: Final = 20_000  # of a turn, of each kind, that are searched
+MAX_TOOLS: Final = 500  # called tools by which a turn is found
 INDEXED_BATCH: Final = 100  # turns whose words are written in a transaction
 UNSEARCHED_TURNS: Final = (
     select(turns.c.id, turns.c.thread, turns.c.record)
@@ -68,6 +74,48 @@ async def word_calls(connection: AsyncConnection, turns: Sequence[PlacedTurn], _
     # three times as much as all rows of a transaction at once.
     values = list(zip(ids, tenants, map(" ".join, texts), strict=True))
     return [Call(_ADD_SQLITE, values, many=True), Call(_INDEX_SQLITE, (json_text.dumps(ids),))]
+
+
+def search_words(rows: RecordRows, kinds: Sequence[Kind]) -> list[str]:
+    """Return the words of a record, then its tenant, agent, role and tools; nothing if the turn has no text."""
+    spoken_words = row_words(rows.record["turn"], kinds)
+    if not spoken_words:
+        return []
+    tenant, agent_id = column_text(rows.thread.tenant) or "", column_text(rows.record["agent_id"])
+    tools = sorted({*map(called, tools_called(rows.record["turn"]))})
+    return [*spoken_words, BORDER, *facets(tenant, agent_id, rows.turn["role"]), *tools[:MAX_TOOLS]]
+
+
+def row_words(document: Mapping[str, Any] | None, kinds: Sequence[Kind]) -> list[str]:
+    """Return the words of a turn."""
+    marked: list[str] = []
+    for kind, text in searched_texts(document, kinds):
+        some = words(text)
+        if marked and some:
+            marked.append(BORDER)
+        marked += [BEFORE[kind] + word for word in some] if BEFORE[kind] else some
+    return marked
+
+
+def searched_texts(document: Mapping[str, Any] | None, kinds: Sequence[Kind]) -> Iterator[tuple[Kind, str]]:
+    """Yield the searched texts of a turn: of each kind the first MAX_CHARACTERS."""
+    room = dict.fromkeys(kinds, MAX_CHARACTERS)
+    for kind, text in spoken(document):
+        left = room.get(kind, 0)
+        if left > 0:
+            room[kind] = left - len(text)
+            yield kind, text[:left]
+
+
+def facets(tenant: str | None, agent_id: str | None, role: int | None) -> list[str]:
+    """Return the words in the index for these; None stands for any."""
+    given = (("t", tenant), ("a", agent_id), ("r", None if role is None else str(role)))
+    return [facet(name, value) for name, value in given if value is not None]
+
+
+def tsvector(words: Sequence[str]) -> str:
+    """Return the words as the text of a tsvector; Postgres limits a word's positions to 256, none beyond 16,383."""
+    return " ".join([f"{word}:{number}" for number, word in enumerate(words, 1) if word != BORDER])
 
 
 async def forget_words(connection: AsyncConnection, ids: Iterable[int]) -> None:

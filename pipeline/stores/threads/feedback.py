@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 from sqlalchemy import delete, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from pipeline.stores.database.held_and_erased import erased_of
+from pipeline.stores.database.ids import INSERT
 from pipeline.stores.database.keys import key_text
-from pipeline.stores.database.marks import erased_of
-from pipeline.stores.database.names import INSERT
 from pipeline.stores.database.schema import feedback
 from pipeline.stores.database.sending import certain, portions
 from pipeline.stores.database.store import ThreadStore

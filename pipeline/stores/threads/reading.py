@@ -14,8 +14,8 @@ from sqlalchemy import Row, Select, func, select
 from sqlalchemy import tuple_ as row_of
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from pipeline.stores.database.held_and_erased import erased_of
 from pipeline.stores.database.keys import id_and_tenant, key_of, thread_of
-from pipeline.stores.database.marks import erased_of
 from pipeline.stores.database.schema import WAITING, threads, turns
 from pipeline.stores.database.sending import certain
 from pipeline.stores.database.store import ThreadStore

@@ -1,12 +1,17 @@
-"""Conversion of a turn record to its rows. Pure."""
+"""Conversion of a turn record to its rows; the row of a thread, and how new turns change it. Pure.
+
+Nearly always a turn follows all others of its thread, and the new row is computed from the old row and the turn.
+Otherwise, and when a turn is replaced, the row is derived from all turns again (`statements.refresh_threads`).
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from operator import attrgetter
+from typing import Any, Final, NamedTuple, cast
 
 from pipeline.policies.prices import NONE, Prices
 from pipeline.stores.costs.rows import usage_rows
@@ -27,6 +32,7 @@ AGENT: Final = 1
 FACTS: Final = 2  # the role of a record without turn
 BROKEN_OFF, INTERRUPTED, COMPLETE = 0, 1, 2  # statuses: by a worker, by the publisher
 DIGEST_BYTES: Final = 16
+ROLE_BITS: Final = 2
 
 Row = dict[str, Any]
 TurnKey = tuple[ThreadKey, bytes]  # a thread, and a turn's id as `keys.turn_bytes`
@@ -111,9 +117,9 @@ def agents_of(record: TurnRecord) -> list[Agent]:
 
 
 def _agent_names(record: TurnRecord) -> dict[str, str | None]:
-    names: dict[str, str | None] = {
-        agent_config["agent_id"]: agent_config.get("agent_name") for agent_config in agent_configs(record)
-    }
+    names: dict[str, str | None] = {}
+    for config in agent_configs(record):
+        names[config["agent_id"]] = config.get("agent_name")
     if record["turn"] is not None and record["turn"].get("turn_type") == "agent":
         names.setdefault(record["agent_id"], None)
     return names
@@ -177,15 +183,16 @@ def record_of(text: str) -> TurnRecord:
 
 def starters(record: TurnRecord) -> set[str]:
     """Return the ids of the other threads that a record names as those that started its run."""
-    its_id, parent = record["thread_id"], record.get("parent")
-    named: list[Any] = [parent.get("thread_id")] if isinstance(parent, dict) else []
-    links = record.get("links")
-    named += [
-        link.get("thread_id")
-        for link in (links if isinstance(links, list) else ())
-        if isinstance(link, dict) and link.get("relation") == "spawned_from" and link.get("from", its_id) == its_id
-    ]
-    return {thread_id for thread_id in named if isinstance(thread_id, str) and thread_id != its_id}
+    its_id, named = record["thread_id"], set[str]()
+    parent, links = record.get("parent"), record.get("links")
+    for link in (parent, *(links if isinstance(links, list) else ())):
+        if not isinstance(link, dict):
+            continue
+        started = link is parent or (link.get("relation") == "spawned_from" and link.get("from", its_id) == its_id)
+        thread_id = link.get("thread_id")
+        if started and isinstance(thread_id, str) and thread_id != its_id:
+            named.add(thread_id)
+    return named
 
 
 def without_links(record: TurnRecord, to: Collection[str]) -> TurnRecord:
@@ -209,3 +216,67 @@ def prompt(turn: Mapping[str, Any] | None) -> str | None:
             if isinstance(text, str) and text.strip():
                 return snippet(text)
     return None
+
+
+class ThreadRow(NamedTuple):
+    """The columns of `threads` that follow from its turns; `asked` as JSON text."""
+
+    id: int
+    external_id: str | None
+    title: str | None
+    prompt: str | None
+    status: int | None
+    turns: int
+    total_tokens: int
+    cost_nano_usd: int | None
+    model: str | None
+    duration_ms: int | None
+    created_at: int
+    updated_at: int
+    newest: int | None
+    asked: str | None
+
+
+def sort_key(rows: RecordRows) -> int:
+    """Return the sort key of a thread's record: by time, at the same time users' turns before agents'."""
+    return int(rows.turn["started_at"] << ROLE_BITS | rows.turn["role"])
+
+
+def with_turns(row: ThreadRow, added: Iterable[RecordRows]) -> ThreadRow | None:
+    """Return a thread's row after these new records; None if any belongs before a stored record."""
+    records = sorted(added, key=attrgetter("order"))
+    if row.newest is not None and sort_key(records[0]) <= row.newest:
+        return None
+    for record in records:
+        row = _behind(row, record)
+    return row
+
+
+def _behind(row: ThreadRow, rows: RecordRows) -> ThreadRow:
+    """Return the row after a record that is the thread's last."""
+    turn, real = rows.turn, rows.turn["role"] != FACTS
+    begun, ended = turn["started_at"], turn["ended_at"]
+    if row.turns and not real:  # the times of a thread are those of its turns, if it has any
+        begun, ended = row.created_at, row.updated_at
+    elif (row.turns > 0) == real and row.newest is not None:
+        begun, ended = min(row.created_at, begun), max(row.updated_at, ended)
+    tokens, cost = row.total_tokens, row.cost_nano_usd
+    for used in rows.usage:
+        tokens += used["total_tokens"] or 0
+        if used["cost_nano_usd"] is not None:
+            cost = (cost or 0) + used["cost_nano_usd"]
+    return row._replace(
+        external_id=row.external_id if turn["external_id"] is None else turn["external_id"],
+        title=row.title if turn["title"] is None else turn["title"],
+        prompt=turn["prompt"] if row.prompt is None else row.prompt,
+        status=turn["status"] if real else row.status,
+        turns=row.turns + real,
+        total_tokens=min(tokens, MAX_INTEGER),
+        cost_nano_usd=None if cost is None else min(cost, MAX_INTEGER),
+        model=rows.usage[-1]["model"] if rows.usage else row.model,
+        duration_ms=turn["ended_at"] - turn["started_at"] if rows.usage else row.duration_ms,
+        created_at=begun,
+        updated_at=ended,
+        newest=sort_key(rows),
+        asked=turn["asked"] if real else row.asked,
+    )

@@ -1,9 +1,15 @@
-"""Writes a batch of turn records to the tables, within the caller's transaction."""
+"""Writes a batch of turn records to the tables, within the caller's transaction: those that remove no stored event.
+
+A version of a run is compared with the stored turns of that run (`pipeline.turns.event_coverage`): with the turn that
+it would replace, and with the run's first turns, which stand for what the store has of the run. So a version that lacks
+stored events, and has events that the stored turns lack, is late as a whole: that includes turns that would be new.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from sqlalchemy import delete, select
@@ -11,20 +17,19 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.policies.retention import Retention
 from pipeline.stores.database.engine import search_choice
+from pipeline.stores.database.held_and_erased import Remnant, add_erased, erased_of, held_of, remember
+from pipeline.stores.database.ids import new_ids
 from pipeline.stores.database.keys import id_and_tenant, key_text
-from pipeline.stores.database.marks import Remnant, add_erased, erased_of, held_of, remember
 from pipeline.stores.database.schema import turns
-from pipeline.stores.database.sending import certain, of_rows, send
-from pipeline.stores.database.turn_ids import new_ids
+from pipeline.stores.database.sending import certain, of_rows, portions, send
 from pipeline.stores.outbound import notices
 from pipeline.stores.outbound.deliveries import forget_deliveries
-from pipeline.stores.threads import lookups, statements
-from pipeline.stores.threads.book import Book, PlacedTurn
-from pipeline.stores.threads.rows import RecordRows, TurnKey, record_of, starters
+from pipeline.stores.threads import statements
+from pipeline.stores.threads.rows import RecordRows, ThreadRow, TurnKey, rank_of, record_of, starters, with_turns
 from pipeline.stores.threads.summaries import WriteResult
-from pipeline.stores.threads.thread_rows import ThreadRow, with_turns
-from pipeline.stores.threads.versions import Batch, Stored, known_versions, taken
+from pipeline.stores.threads.table_that_follows import Book, PlacedTurn
 from pipeline.turns.content import references
+from pipeline.turns.event_coverage import Ranges, Verdict, Version, ranges_of
 from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
 from turnmill.clock import now_ms
@@ -33,6 +38,7 @@ FOREVER: Final = Retention()
 DELETED, EXPIRED = "deleted", "expired"  # why turns are deleted
 
 Threads = Mapping[ThreadKey, ThreadRow]
+Batch = Mapping[int, RecordRows]  # records of a batch by their index in it, ascending
 
 
 async def write(
@@ -45,7 +51,7 @@ async def write(
     nothing that has expired. The number of statements does not depend on the number of records, but on the number of
     such threads.
     """
-    keys, others = {rows.thread for rows in batch.values()}, _started_by(batch)
+    keys, others = _threads_of(batch)
     threads = await lock(connection, keys | others)
     # Read after taking the locks: an erasure marks the thread first, and then waits for them.
     erased = await erased_of(connection, keys | others)
@@ -58,7 +64,10 @@ async def write(
     result, changed, known = await _result(connection, batch, erased, threads, retention, now)
     if changed:
         await _apply(connection, changed, known, threads, books)
-    if empty := erased | others | {batch[index].thread for index in result.expired}:
+    empty = erased | others
+    for index in result.expired:
+        empty.add(batch[index].thread)
+    if empty:
         await connection.execute(statements.delete_empty({threads[key].id for key in empty}))
     for index in result.expired:
         await _leave(connection, batch[index], retention, now)
@@ -77,16 +86,8 @@ async def lock(connection: AsyncConnection, keys: Collection[ThreadKey]) -> dict
     """Lock these threads' rows, create missing ones, and return them."""
     dialect = connection.dialect.name
     await certain(connection)
-    calls = [lookups.add_threads(dialect, keys), lookups.threads_of(dialect, keys)]
+    calls = [statements.add_threads(dialect, keys), statements.threads_of(dialect, keys)]
     return _by_key(keys, (await send(connection, calls))[-1])
-
-
-async def stored_threads(connection: AsyncConnection, keys: Collection[ThreadKey]) -> dict[ThreadKey, ThreadRow]:
-    """Return the rows of those of these threads that exist."""
-    if not keys:
-        return {}
-    [rows] = await send(connection, [lookups.threads_of(connection.dialect.name, keys)])
-    return _by_key(keys, rows)
 
 
 def _by_key(keys: Iterable[ThreadKey], columns_of: Iterable[Sequence[Any]]) -> dict[ThreadKey, ThreadRow]:
@@ -99,11 +100,11 @@ async def compare(
 ) -> WriteResult:
     """Return the result that `write` would have, without writing."""
     await certain(connection)
-    keys = {rows.thread for rows in batch.values()}
-    erased = await erased_of(connection, keys | _started_by(batch))
+    keys, others = _threads_of(batch)
+    erased = await erased_of(connection, keys | others)
     erased = erased & keys | (await _orphans(connection, batch, erased) if erased else set())
-    threads = await stored_threads(connection, keys)
-    return (await _result(connection, batch, erased, threads, retention, now))[0]
+    [rows] = await send(connection, [statements.threads_of(connection.dialect.name, keys)])
+    return (await _result(connection, batch, erased, _by_key(keys, rows), retention, now))[0]
 
 
 async def _result(
@@ -117,16 +118,15 @@ async def _result(
     """Return the result, the records to be written, and the stored turns of their runs."""
     live = {index: rows for index, rows in batch.items() if rows.thread not in erased} if erased else batch
     known = await known_versions(connection, live, threads)
-    old = [
-        index
-        for index, rows in live.items()
-        if rows.key not in known and retention.expired(rows.thread.tenant, rows.turn["ended_at"], now)
-    ]
+    old: list[int] = []
+    for index, rows in live.items() if retention != FOREVER else ():
+        if rows.key not in known and retention.expired(rows.thread.tenant, rows.turn["ended_at"], now):
+            old.append(index)
     held = await held_of(connection, {live[index].thread for index in old}) if old else set()
     expired = dict.fromkeys([index for index in old if live[index].thread not in held])
     young = {index: rows for index, rows in live.items() if index not in expired} if expired else live
     winners, late = taken(young, {key: turn.version for key, turn in known.items()})
-    updated = sum(key in known for key in winners)
+    updated = len(winners.keys() & known.keys())
     unchanged = len(batch) - len(winners) - len(late)
     gone = tuple(sorted(erased, key=key_text))
     result = WriteResult(len(winners) - updated, updated, unchanged, gone, tuple(late), tuple(expired))
@@ -142,11 +142,15 @@ async def _apply(
 ) -> None:
     """Write these records; those of turns in `known` replace the stored ones."""
     dialect, searched = connection.dialect.name, search_choice(connection) != "off"
-    replaced = {known[rows.key].id: threads[rows.thread].id for rows in changed if rows.key in known}
+    replaced, times = dict[int, int](), list[int]()
+    for rows in changed:
+        if rows.key in known:
+            replaced[known[rows.key].id] = threads[rows.thread].id
+        else:
+            times.append(rows.turn["started_at"])
     before: list[Any] = [None] * len(books)
     if replaced:
         before = [book.replaced and await book.replaced(connection, replaced) for book in books]
-    times = [rows.turn["started_at"] for rows in changed if rows.key not in known]
     new_numbers = iter(await new_ids(connection, times))
     new: dict[ThreadKey, list[RecordRows]] = defaultdict(list)
     placed, turn_rows = [], []
@@ -170,7 +174,7 @@ async def _apply(
             else:
                 ready.append(row)
     if ready:
-        calls.append(lookups.put_threads(dialect, ready))
+        calls.append(statements.put_threads(dialect, ready))
     await send(connection, calls)
     if derived:
         await connection.execute(statements.refresh_threads(derived))
@@ -224,5 +228,78 @@ async def add_mark(connection: AsyncConnection, thread: ThreadKey) -> None:
     await forget_deliveries(connection, thread)
 
 
-def _started_by(batch: Batch) -> set[ThreadKey]:
-    return {thread for rows in batch.values() for thread in rows.started_by}
+def _threads_of(batch: Batch) -> tuple[set[ThreadKey], set[ThreadKey]]:
+    """Return the threads of a batch, and those that have started its runs."""
+    keys, others = set[ThreadKey](), set[ThreadKey]()
+    for rows in batch.values():
+        keys.add(rows.thread)
+        others |= rows.started_by
+    return keys, others
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A stored turn: its id in the database, and its version, with empty ranges if they are not needed."""
+
+    id: int
+    version: Version
+
+
+def taken(batch: Batch, known: Mapping[TurnKey, Version]) -> tuple[dict[TurnKey, RecordRows], list[int]]:
+    """Return the records to be stored, by turn, and indexes of late records; `known`: the families' stored turns."""
+    stored, winners, late = dict(known), dict[TurnKey, RecordRows](), list[int]()
+    for index, rows in batch.items():
+        version = rows.version
+        verdict = _verdict(version, stored.get(rows.key), [stored[key] for key in rows.family if key in stored])
+        if verdict is Verdict.REPLACES:
+            stored[rows.key], winners[rows.key] = version, rows
+        elif verdict is Verdict.LATE:
+            late.append(index)
+    return winners, late
+
+
+def _verdict(version: Version, stored: Version | None, family: Sequence[Version]) -> Verdict:
+    """Compare a version with the `stored` version of its turn, and `family`: that and the run's first turns."""
+    if stored is not None and (version.rank == stored.rank or version.beside(stored) is Verdict.KNOWN):
+        return Verdict.KNOWN
+    if any(version.beside(other) is Verdict.LATE for other in family):
+        return Verdict.LATE
+    if stored is None and version.headless and not all(version.contains(other) for other in family):
+        return Verdict.KNOWN  # the end of a stored run, cut into other turns
+    return Verdict.REPLACES
+
+
+async def known_versions(connection: AsyncConnection, batch: Batch, threads: Threads) -> dict[TurnKey, Stored]:
+    """Return the stored turns in the batch's families, with empty ranges where nothing has to be compared."""
+    places = {row.id: key for key, row in threads.items() if row.newest is not None}
+    there = {*places.values()}
+    wanted = {key for rows in batch.values() for key in rows.family if key[0] in there}
+    if not wanted:
+        return {}
+    [rows_of_turns] = await send(connection, [statements.known_turns(connection.dialect.name, wanted, threads)])
+    known = {
+        (places[thread], bytes(turn_id)): Stored(id_, Version((), rank_of(events, status, revision, bytes(digest))))
+        for thread, turn_id, id_, events, status, revision, digest in rows_of_turns
+    }
+    compared = {
+        key
+        for rows in batch.values()
+        if rows.key not in known or known[rows.key].version.rank != rows.version.rank
+        for key in rows.family
+        if key in known
+    }
+    if not compared:
+        return known
+    ranges = await _ranges(connection, {known[key].id for key in compared})
+    return known | {
+        key: Stored(known[key].id, Version(ranges[known[key].id], known[key].version.rank)) for key in compared
+    }
+
+
+async def _ranges(connection: AsyncConnection, ids: set[int]) -> dict[int, Ranges]:
+    """Return the ranges of events of these turns."""
+    by_id: dict[int, Ranges] = {}
+    for some in portions(sorted(ids)):
+        for id_, record in await connection.execute(statements.records_by_id(some)):
+            by_id[id_] = ranges_of(record_of(record))
+    return by_id

@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.policies.budgets import Budget, State
 from pipeline.stores.database.expressions import MAX_INTEGER, BoundedSum
-from pipeline.stores.database.names import INSERT
+from pipeline.stores.database.ids import INSERT
 from pipeline.stores.database.schema import deleted_usage, turns, usage, usage_names
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads.statements import number_of

@@ -20,8 +20,8 @@ from pipeline.stores.database.keys import id_and_tenant, turn_bytes
 from pipeline.stores.database.schema import feedback, threads, turns, usage, usage_names
 from pipeline.stores.database.sending import certain, send
 from pipeline.stores.threads.feedback import thread_of
-from pipeline.stores.threads.lookups import threads_of
 from pipeline.stores.threads.rows import AGENT
+from pipeline.stores.threads.statements import threads_of
 from pipeline.stores.usage.plan import bucket_of
 from pipeline.stores.usage.report import Figures, Judged, UsageQuery, UsageRow
 from pipeline.stores.usage.sums_query import Key

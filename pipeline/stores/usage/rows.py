@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Collection, Sequence
 from itertools import groupby
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Row, bindparam, select, update
@@ -14,15 +15,15 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from pipeline.policies.prices import Prices
 from pipeline.stores.costs.rows import usage_rows
 from pipeline.stores.database.expressions import MAX_INTEGER
+from pipeline.stores.database.ids import INSERT, ids_of
 from pipeline.stores.database.keys import UsageNames, thread_of, turn_text
-from pipeline.stores.database.names import INSERT, ids_of
 from pipeline.stores.database.schema import price_sources, threads, turns, usage, usage_names
 from pipeline.stores.database.sending import Call, certain, of_rows
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads import statements
-from pipeline.stores.threads.book import PlacedTurn
 from pipeline.stores.threads.rows import record_of
 from pipeline.stores.threads.summaries import StepUsage, TurnUsage
+from pipeline.stores.threads.table_that_follows import PlacedTurn
 from pipeline.stores.threads.write import lock
 from pipeline.turns.requests import prompt_of
 from pipeline.turns.tokens import NANO
@@ -31,22 +32,24 @@ from topics.thread_key import ThreadKey
 OF_RESPONSE: Final = tuple(  # columns that a row contains unchanged
     column.name for column in usage.c if column.name not in ("turn", "thread", "names", "price_source")
 )
+values_of_response: Final = itemgetter(*OF_RESPONSE)
 
 
 async def usage_calls(connection: AsyncConnection, placed: Sequence[PlacedTurn], _: object = None) -> list[Call]:
     """Return the call that adds the usage of these turns."""
     bodies = {name: body for turn in reversed(placed) for name, body in turn.rows.requests.items()}
     prompts = {name: prompt_of(body) for name, body in bodies.items()}
-    of_turns = []
+    of_turns, sources = [], set[str]()
     for turn in placed:
         for row in turn.rows.usage:
             prompt = prompts.get(row["request"])
             name = UsageNames(row["tenant"], row["model"], row["provider"], row["agent_id"], prompt, row["origin"])
             of_turns.append((turn, name, row))
+            if row["price_source"] is not None:
+                sources.add(row["price_source"])
     if not of_turns:
         return []
-    names = await ids_of(connection, UsageNames, {name for _, name, _ in of_turns})
-    sources = {row["price_source"] for _, _, row in of_turns} - {None}
+    names = await ids_of(connection, UsageNames, map(itemgetter(1), of_turns))
     prices = await price_sources_of(connection, sources) if sources else {}
     rows = [
         {
@@ -54,7 +57,7 @@ async def usage_calls(connection: AsyncConnection, placed: Sequence[PlacedTurn],
             "thread": turn.thread,
             "names": names[name],
             "price_source": prices.get(row["price_source"]),
-            **{column: row[column] for column in OF_RESPONSE},
+            **dict(zip(OF_RESPONSE, values_of_response(row), strict=True)),
         }
         for turn, name, row in of_turns
     ]

@@ -65,7 +65,7 @@ async def compare_sums(store: ThreadStore, *, repair: bool = False) -> Compared:
                 wrong += [(key, names[key.names]) for key in differ]
                 looked_at, week = looked_at + len(compared), week + WEEK
                 if repair:
-                    await usage_sums.correct(connection, differ)
+                    await usage_sums.put(connection, differ)
     return Compared(looked_at, tuple(sorted(wrong)), None if begin == usage_sums.NONE else begin)
 
 

@@ -34,8 +34,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.dml import Insert
 
 from pipeline.stores.database.expressions import row_one_of
+from pipeline.stores.database.ids import INSERT, forget_unused
 from pipeline.stores.database.keys import UsageNames
-from pipeline.stores.database.names import INSERT, forget_unused
 from pipeline.stores.database.schema import CHANGED, turns, usage, usage_changes, usage_names, usage_state, usage_sums
 from pipeline.stores.database.sending import of_rows, portions, send
 from pipeline.stores.threads.statements import number_of
@@ -171,11 +171,6 @@ async def compare(connection: AsyncConnection, week: int, begin: int) -> dict[Su
     return {key: (right.get(key, Tally()), stored.get(key, Tally())) for key in {*right, *stored}}
 
 
-async def correct(connection: AsyncConnection, right: Mapping[SumKey, Tally]) -> None:
-    """Replace the stored sums by these."""
-    await _put(connection, right)
-
-
 async def next_week(connection: AsyncConnection, after: int) -> int | None:
     """Return the first week from `after` on that has rows or sums, in epoch ms."""
     at = await connection.scalar(select(func.min(usage.c.at)).where(usage.c.at >= after))
@@ -209,7 +204,7 @@ async def _add(connection: AsyncConnection, quarters: Mapping[SumKey, Tally], fi
         # The sums were wrong: they are deleted and built again, and until then rows are read.
         await _forget(connection)
         return False
-    await _put(connection, sums)
+    await put(connection, sums)
     return True
 
 
@@ -226,7 +221,8 @@ async def _read(connection: AsyncConnection, query: Select[Any]) -> dict[SumKey,
     return {SumKey(span, start, expired, names): Tally.of(values) for span, start, expired, names, *values in rows}
 
 
-async def _put(connection: AsyncConnection, sums: Mapping[SumKey, Tally]) -> None:
+async def put(connection: AsyncConnection, sums: Mapping[SumKey, Tally]) -> None:
+    """Replace the stored sums by these."""
     rows, gone = [], []
     for key, tally in sums.items():
         if tally.empty:

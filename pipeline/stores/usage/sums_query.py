@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
@@ -18,11 +17,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from pipeline.stores.database.expressions import MAX_INTEGER
 from pipeline.stores.database.keys import NO_TENANT
 from pipeline.stores.usage import sums_statements as statements
-from pipeline.stores.usage.histogram import Histogram, added, percentiles
+from pipeline.stores.usage.histogram import added, percentiles
 from pipeline.stores.usage.plan import Plan, bucket_of, joined, part_of, parts, pieces, plan
 from pipeline.stores.usage.report import SUMMED, Figures, Percentiles, UsageQuery, UsageRow
 from pipeline.stores.usage.sums_statements import Shape
-from pipeline.stores.usage.tallies import SPANS, TIMES, times_in
+from pipeline.stores.usage.tallies import SPANS, TIMES, Tally, times_in
 from pipeline.turns.column_text import column_text
 
 PERCENTS: Final = (50, 95, 99)
@@ -32,28 +31,9 @@ Names = tuple[str | None, ...]
 Key = tuple[int | None, Names]  # a bucket, and the names of a group
 
 
-@dataclass(slots=True)
-class Added:
-    """`sums`: in the order of SUMMED."""
-
-    sums: list[int] = field(default_factory=lambda: [0] * len(SUMMED))
-    ttft: Histogram = 0
-    duration: Histogram = 0
-
-    def add(self, sums: Iterable[int], sign: int = 1) -> None:
-        """Add some sums, or subtract them."""
-        self.sums = [known + sign * other for known, other in zip(self.sums, sums, strict=True)]
-
-    def join(self, other: Added) -> None:
-        """Add other figures, including their times."""
-        self.add(other.sums)
-        self.ttft += other.ttft
-        self.duration += other.duration
-
-
-def figures_of(some: Iterable[Added]) -> Figures:
+def figures_of(some: Iterable[Tally]) -> Figures:
     """Return the figures of all of these together."""
-    total = Added()
+    total = Tally()
     for figure in some:
         total.join(figure)
     sums: dict[str, Any] = {name: min(value, MAX_INTEGER) for name, value in zip(SUMMED, total.sums, strict=True)}
@@ -61,25 +41,25 @@ def figures_of(some: Iterable[Added]) -> Figures:
     return Figures(**sums, ttft_ms=ttft, duration_ms=duration)
 
 
-def named_rows(figures: Mapping[Key, Added], query: UsageQuery) -> list[UsageRow]:
+def named_rows(figures: Mapping[Key, Tally], query: UsageQuery) -> list[UsageRow]:
     """Return a row for each of the greatest groups, and a row `other` for the rest, for each bucket."""
     held = {key: figure for key, figure in figures.items() if any(figure.sums)}
     named = _greatest(held, query)
-    rest: dict[int | None, Added] = {}
+    rest: dict[int | None, Tally] = {}
     rows = []
     for (bucket, names), figure in held.items():
         if names in named:
             group = dict(zip(query.group_by, names, strict=True))
             rows.append(UsageRow(bucket, group, other=False, figures=figures_of([figure])))
         else:
-            rest.setdefault(bucket, Added()).join(figure)
+            rest.setdefault(bucket, Tally()).join(figure)
     for bucket, figure in rest.items():
         nobody: dict[str, str | None] = dict.fromkeys(query.group_by)
         rows.append(UsageRow(bucket, nobody, other=True, figures=figures_of([figure])))
     return rows
 
 
-def _greatest(figures: Mapping[Key, Added], query: UsageQuery) -> set[Names]:
+def _greatest(figures: Mapping[Key, Tally], query: UsageQuery) -> set[Names]:
     """Return the groups that have separate rows: those with most of the query's order; if equal, by name."""
     index = SUMMED.index("cost_nano_usd" if query.order == "cost_usd" else query.order)
     totals: dict[Names, int] = {}
@@ -181,22 +161,22 @@ class _Asked:
         return (await self._connection.execute(statement, {**values, **self._names})).all()
 
 
-async def _added(asked: _Asked, plan: Plan, edges: Sequence[int]) -> dict[Key, Added]:
+async def _added(asked: _Asked, plan: Plan, edges: Sequence[int]) -> dict[Key, Tally]:
     figures = await _sums(asked, plan, edges, only_added=False)
     if figures is None:
         figures = await _sums(asked, plan, edges, only_added=True) or {}
     for some in (asked.rows(plan), asked.changes(plan)):
         async for start, read in some:
-            figure = figures.setdefault((bucket_of(start, edges), read.names), Added())
-            figure.add(read.sums)
+            figure = figures.setdefault((bucket_of(start, edges), read.names), Tally())
+            figure.count(read.sums)
             for name, text in zip(TIMES, read.times, strict=False):
                 setattr(figure, name, getattr(figure, name) + times_in(text))
     return figures
 
 
-async def _sums(asked: _Asked, plan: Plan, edges: Sequence[int], *, only_added: bool) -> dict[Key, Added] | None:
+async def _sums(asked: _Asked, plan: Plan, edges: Sequence[int], *, only_added: bool) -> dict[Key, Tally] | None:
     """Return the figures of sums; None if a sum that was capped at MAX_INTEGER would be subtracted."""
-    figures: dict[Key, Added] = {}
+    figures: dict[Key, Tally] = {}
     texts: dict[tuple[Key, str, int], list[str]] = defaultdict(list)
     for expired, begin, end in plan.sums:
         wanted = parts(begin, end, edges, only_added=only_added)
@@ -206,7 +186,7 @@ async def _sums(asked: _Asked, plan: Plan, edges: Sequence[int], *, only_added: 
                 return None
             for bucket, sign in part_of(wanted[span], start).counts.items():
                 key = bucket, read.names
-                figures.setdefault(key, Added()).add(read.sums, sign)
+                figures.setdefault(key, Tally()).count(read.sums, sign)
                 for name, text in zip(TIMES, read.times, strict=False):
                     texts[key, name, sign].append(text)
     for (key, name, sign), some in texts.items():

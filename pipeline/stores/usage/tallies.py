@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -53,6 +53,16 @@ class Tally:
             MAX_INTEGER if known == MAX_INTEGER else min(known + more, MAX_INTEGER)
             for known, more in zip(self.sums, other.sums, strict=True)
         ]
+        self.ttft += other.ttft
+        self.duration += other.duration
+
+    def count(self, sums: Iterable[int], sign: int = 1) -> None:
+        """Add some sums, or subtract them, also beyond MAX_INTEGER."""
+        self.sums = [known + sign * other for known, other in zip(self.sums, sums, strict=True)]
+
+    def join(self, other: Tally) -> None:
+        """Add other figures, including their times, also beyond MAX_INTEGER."""
+        self.count(other.sums)
         self.ttft += other.ttft
         self.duration += other.duration
 

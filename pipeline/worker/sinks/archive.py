@@ -14,8 +14,7 @@ from functools import partial
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.policies.retention import Retention
-from pipeline.stores.archive.configured import TurnArchive
-from pipeline.stores.archive.records import Entry, Erased
+from pipeline.stores.archive.turn_archive import Entry, Erased, TurnArchive
 from pipeline.stores.database.opened import Opened
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.holding import held_threads

@@ -21,8 +21,7 @@ from pipeline.stores.accounts.audit import audit_between, audit_from, expire_aud
 from pipeline.stores.archive.audit import HOUR_MS, AuditArchive
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.database.store import ThreadStore
-from pipeline.stores.keeping.expired_threads import lease_expiry
-from pipeline.stores.keeping.expiry import Expiry
+from pipeline.stores.keeping.expiry import Expiry, lease_expiry
 from pipeline.stores.outbound.notices import add_notices, due_notices, notices_sent
 from pipeline.stores.search.write import index_some
 from pipeline.stores.usage.budgets import forget_windows, states

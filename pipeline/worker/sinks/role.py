@@ -9,7 +9,7 @@ from pipeline.kafka.outbox import Outbox, Producer
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
 from pipeline.stores.archive.audit import AuditArchive
-from pipeline.stores.archive.configured import archive_of, feedback_archive_of
+from pipeline.stores.archive.turn_archive import archive_of, feedback_archive_of
 from pipeline.stores.content.store import ContentStore
 from pipeline.stores.database.opened import Opened
 from pipeline.stores.database.store import ThreadStore

@@ -3,8 +3,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.agents_and_requests import request_bodies
 from pipeline.stores.threads.reading import count_rows
-from pipeline.stores.threads.requests import request_bodies
 from pipeline.turns.requests import digest
 from tests.bench import asked
 from tests.bench.asked import AIM, SIZES, Asked, body, measure

@@ -15,8 +15,8 @@ import pytest
 from pipeline.observability.metrics import Metrics
 from pipeline.policies.retention import DAY_MS
 from pipeline.settings import LAKE, Settings, load
-from pipeline.stores.archive.configured import archive_of, feedback_archive_of
-from pipeline.stores.database.marks import due_remnants
+from pipeline.stores.archive.turn_archive import archive_of, feedback_archive_of
+from pipeline.stores.database.held_and_erased import due_remnants
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.erasure import erase
 from pipeline.stores.keeping.expiry import RECHECK_MS, Expiry

@@ -25,9 +25,8 @@ from pipeline.__main__ import cli
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings, load
 from pipeline.stores.archive import lake_catalog, lake_files, lake_table, lake_upkeep
-from pipeline.stores.archive.configured import lake_of
 from pipeline.stores.archive.lake import COLUMNS, Lake
-from pipeline.stores.archive.records import Entry
+from pipeline.stores.archive.turn_archive import Entry, lake_of
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.erasure import erase

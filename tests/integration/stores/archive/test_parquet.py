@@ -18,7 +18,7 @@ from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings, load
 from pipeline.stores.archive.parquet import Archive
-from pipeline.stores.archive.records import Entry
+from pipeline.stores.archive.turn_archive import Entry
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.erasure import erase

@@ -24,11 +24,11 @@ from pipeline.policies.webhooks import Event
 from pipeline.stores.accounts.audit import AuditQuery, audit_between, audit_from, audit_page, expire_audit
 from pipeline.stores.accounts.views import views_of
 from pipeline.stores.database import schema
-from pipeline.stores.database.marks import due_remnants, looked_at
-from pipeline.stores.database.names import forget_unused
+from pipeline.stores.database.held_and_erased import due_remnants, looked_at
+from pipeline.stores.database.ids import forget_unused
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.erasure import delete_thread, mark_erased, sub_agents
-from pipeline.stores.keeping.expired_threads import RoundPosition, expire, next_ripe
+from pipeline.stores.keeping.expiry import RoundPosition, expire, next_ripe
 from pipeline.stores.keeping.holding import held_threads, hold_thread, release_thread
 from pipeline.stores.keeping.tenant_erasure import threads_of_tenant
 from pipeline.stores.outbound.deliveries import claim_deliveries, enqueue, finish_delivery, retry_delivery, still_waits
@@ -37,7 +37,8 @@ from pipeline.stores.search import threads as stored_threads
 from pipeline.stores.search.hits import SearchQuery, find_turns
 from pipeline.stores.search.threads import list_threads
 from pipeline.stores.search.write import index_some
-from pipeline.stores.threads import requests
+from pipeline.stores.threads import agents_and_requests
+from pipeline.stores.threads.agents_and_requests import request_bodies
 from pipeline.stores.threads.feedback import ReceivedFeedback, add_feedback, feedback_of, forget_feedback
 from pipeline.stores.threads.list_statements import ListQuery
 from pipeline.stores.threads.reading import (
@@ -54,7 +55,6 @@ from pipeline.stores.threads.reading import (
     thread_summary,
     waiting_threads,
 )
-from pipeline.stores.threads.requests import request_bodies
 from pipeline.stores.turns import compare_turns, write_turns
 from pipeline.stores.usage.query import usage_report
 from pipeline.stores.usage.report import UsageQuery
@@ -137,8 +137,8 @@ OF_TENANT: Final = {"tenant": ("t7",)}
 
 async def forget(store: ThreadStore) -> None:
     async with store.writing() as connection:
-        await requests.forget_requests(connection, [1001, 1002])
-        await forget_unused(connection, schema.request_values, [1001], (requests.HAD,))
+        await agents_and_requests.forget_requests(connection, [1001, 1002])
+        await forget_unused(connection, schema.request_values, [1001], (agents_and_requests.HAD,))
 
 
 def sub_agent(run: str) -> Record:

@@ -22,16 +22,14 @@ from pipeline.observability.metrics import Metrics
 from pipeline.policies.retention import DAY_MS, Retention
 from pipeline.settings import LAKE, Settings, load
 from pipeline.stores.archive import lake_upkeep
-from pipeline.stores.archive.configured import archive_of
-from pipeline.stores.archive.records import Entry
+from pipeline.stores.archive.turn_archive import Entry, archive_of
 from pipeline.stores.content.store import ContentStore, folder
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.database.schema import expired as expired_table
 from pipeline.stores.database.schema import threads, usage_state
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.erasure import delete_thread, erase
-from pipeline.stores.keeping.expired_threads import RoundPosition, expire, lease_expiry, next_ripe
-from pipeline.stores.keeping.expiry import RECHECK_MS, Expired, Expiry
+from pipeline.stores.keeping.expiry import RECHECK_MS, Expired, Expiry, RoundPosition, expire, lease_expiry, next_ripe
 from pipeline.stores.keeping.holding import held_threads, hold_thread, release_thread
 from pipeline.stores.search.threads import list_threads
 from pipeline.stores.threads.reading import erased_among, read_thread, thread_keys

@@ -14,13 +14,12 @@ import pytest
 from pipeline.policies.retention import DAY_MS, Retention
 from pipeline.policies.webhooks import EVENTS, Event, Webhook, lane_of, secret_of
 from pipeline.settings import LAKE, Settings, load
-from pipeline.stores.archive.configured import archive_of
-from pipeline.stores.archive.records import Entry
+from pipeline.stores.archive.turn_archive import Entry, archive_of
 from pipeline.stores.content.store import ContentStore
 from pipeline.stores.database.schema import metadata
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.erasure import delete_thread, erase, scrub
-from pipeline.stores.keeping.expired_threads import expire
+from pipeline.stores.keeping.expiry import expire
 from pipeline.stores.keeping.tenant_erasure import erase_tenant, what_is_left
 from pipeline.stores.outbound.deliveries import add_webhook, enqueue
 from pipeline.stores.threads.reading import erased_among, thread_keys

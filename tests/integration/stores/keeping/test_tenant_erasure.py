@@ -16,14 +16,12 @@ from pipeline.kafka.topic_plan import Found, Partition
 from pipeline.policies.retention import DAY_MS, Retention
 from pipeline.policies.webhooks import EVENTS, Event, Webhook, lane_of, secret_of
 from pipeline.settings import LAKE, Settings, load
-from pipeline.stores.archive.configured import archive_of
-from pipeline.stores.archive.records import Entry
+from pipeline.stores.archive.turn_archive import Entry, archive_of
 from pipeline.stores.content.store import ContentStore
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping import erasure, tenant_erasure
-from pipeline.stores.keeping.expired_threads import expire
-from pipeline.stores.keeping.expiry import Expiry
+from pipeline.stores.keeping.expiry import Expiry, expire
 from pipeline.stores.keeping.holding import hold_thread, release_thread
 from pipeline.stores.keeping.tenant_erasure import ARCHIVE, VALUES, erase_tenant, what_is_left
 from pipeline.stores.outbound.deliveries import add_webhook, enqueue, waiting_deliveries

@@ -13,7 +13,7 @@ from pipeline.settings import Settings
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.erasure import delete_thread, erase
-from pipeline.stores.keeping.expired_threads import RoundPosition, expire, next_ripe
+from pipeline.stores.keeping.expiry import RoundPosition, expire, next_ripe
 from pipeline.stores.keeping.tenant_erasure import erase_tenant
 from pipeline.stores.outbound import notices
 from pipeline.stores.outbound.notices import BATCH_SIZE, CLAIMED_MS, add_notices, deleted, due_notices, notices_sent

@@ -11,7 +11,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Text, cast, delete, func, select, text
 
-from pipeline.stores.database import turn_ids
 from pipeline.stores.database.engine import SEARCH as CHOICE
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.database.keys import turn_text
@@ -22,11 +21,10 @@ from pipeline.stores.search import hits as search
 from pipeline.stores.search import write as stored_write
 from pipeline.stores.search.hits import SearchQuery, find_turns
 from pipeline.stores.search.query import fts5, wanted_only
-from pipeline.stores.search.rows import search_words, tsvector
-from pipeline.stores.search.write import CHOICES, index_some
+from pipeline.stores.search.write import CHOICES, index_some, search_words, tsvector
 from pipeline.stores.threads.rows import record_of, record_rows
 from pipeline.stores.turns import write_turns
-from pipeline.turns.spoken_text import KINDS
+from pipeline.turns.searched_text import KINDS
 from topics.thread_key import ThreadKey
 from turnmill.errors import CallerError
 from turnmill.identity import thread_uuid
@@ -264,7 +262,7 @@ async def test_turns_of_one_moment_have_ids_of_their_own(
     store: ThreadStore, record: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where the numbers of all turns have come round, and those of this moment are given already."""
-    monkeypatch.setattr(turn_ids, "NUMBERS", 1)
+    monkeypatch.setattr("pipeline.stores.database.ids.NUMBERS", 1)
     for n in range(3):
         await write_turns(store, [record(run=f"r{n}-{m}", text=f"hello {n} {m}") for m in range(3)])
     assert len(await found(store, "hello")) == 9

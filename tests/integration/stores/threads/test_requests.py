@@ -9,13 +9,13 @@ import pytest
 from sqlalchemy import func, select
 
 from pipeline.policies.retention import DAY_MS, Retention
-from pipeline.stores.books import BOOKS
 from pipeline.stores.database.schema import request_members, request_values, requests, turn_requests, turns
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.erasure import delete_thread
-from pipeline.stores.keeping.expired_threads import expire
+from pipeline.stores.keeping.expiry import expire
+from pipeline.stores.tables_that_follow import BOOKS
+from pipeline.stores.threads.agents_and_requests import request_bodies
 from pipeline.stores.threads.reading import count_rows
-from pipeline.stores.threads.requests import request_bodies
 from pipeline.stores.threads.rows import record_rows
 from pipeline.stores.threads.write import write
 from pipeline.stores.turns import write_turns

@@ -12,11 +12,11 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.policies.retention import DAY_MS, Retention
-from pipeline.stores.books import BOOKS
 from pipeline.stores.database.schema import agents, usage_names
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.erasure import delete_thread, mark_erased
-from pipeline.stores.keeping.expired_threads import expire
+from pipeline.stores.keeping.expiry import expire
+from pipeline.stores.tables_that_follow import BOOKS
 from pipeline.stores.threads.reading import thread_summary
 from pipeline.stores.threads.rows import record_rows
 from pipeline.stores.threads.write import DELETED, delete_turns, lock, write

@@ -18,7 +18,7 @@ from pipeline.stores.database.expressions import MAX_INTEGER
 from pipeline.stores.database.schema import usage, usage_state
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.erasure import delete_thread
-from pipeline.stores.keeping.expired_threads import expire
+from pipeline.stores.keeping.expiry import expire
 from pipeline.stores.turns import write_turns
 from pipeline.stores.usage import plan as usage_plan
 from pipeline.stores.usage import sums as usage_sums

@@ -21,7 +21,7 @@ from pipeline.stores.database.schema import COUNTED, SUMMED, usage, usage_change
 from pipeline.stores.database.schema import usage_sums as sums_table
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.erasure import delete_thread
-from pipeline.stores.keeping.expired_threads import expire
+from pipeline.stores.keeping.expiry import expire
 from pipeline.stores.threads.reading import thread_keys
 from pipeline.stores.threads.statements import number_of
 from pipeline.stores.turns import write_turns

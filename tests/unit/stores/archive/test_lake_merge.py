@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pipeline.stores.archive import lake_merge, lake_read, lake_rows
 from pipeline.stores.archive.lake_read import Source
-from pipeline.stores.archive.records import Entry
+from pipeline.stores.archive.turn_archive import Entry
 from pipeline.turns.requests import digest, prompt_of
 from pipeline.turns.thread_document import newest, rank
 from tests.support.turn_records import make_record

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.stores.search.query import Term, fts5, parsed, tsquery
-from pipeline.turns.spoken_text import KINDS
+from pipeline.turns.searched_text import KINDS
 from turnmill.errors import CallerError
 from turnmill.limits import SEARCH_TERMS
 

@@ -8,8 +8,8 @@ schema is a migration of its own.
 
 from alembic import op
 
+from pipeline.stores.database.ids import COUNTER
 from pipeline.stores.database.schema import CHANGED, compatibility, expiry_state, metadata, usage_state
-from pipeline.stores.database.turn_ids import COUNTER
 
 revision = "1001"
 down_revision = None

@@ -1,6 +1,6 @@
-"""The books of the store, each with its tables: how they are written, erased and checked, how long data may stay.
+"""All tables of the store, and how rows follow from turns in them: written, erased and checked, how long data may stay.
 
-A turn is written, and a thread or a tenant is erased, by going through them: a new table is a row here. A test holds
+A turn is written, and a thread or a tenant is erased, by going through BOOKS: a new table is a row here. A test holds
 them against the schema. docs/retention.md shows them.
 """
 
@@ -20,20 +20,21 @@ from pipeline.stores.database import schema as s
 from pipeline.stores.outbound.deliveries import drop_webhooks
 from pipeline.stores.outbound.notices import forget_notices, of_notice
 from pipeline.stores.search.write import forget_words, word_calls
-from pipeline.stores.threads.agents import (
+from pipeline.stores.threads.agents_and_requests import (
     SPEAKS,
     agent_calls,
     agents_before,
     delete_agents,
     delete_links,
     forget_agents,
+    forget_requests,
     link_calls,
+    request_calls,
 )
-from pipeline.stores.threads.book import Book, Count, TablePlace
 from pipeline.stores.threads.feedback import delete_feedback, forget_feedback
 from pipeline.stores.threads.list_statements import of_tenant
-from pipeline.stores.threads.requests import forget_requests, request_calls
 from pipeline.stores.threads.statements import delete_of_turns, values_of_turns
+from pipeline.stores.threads.table_that_follows import Book, Count, TablePlace
 from pipeline.stores.usage.budgets import forget_deleted_usage
 from pipeline.stores.usage.rows import usage_calls
 from pipeline.stores.usage.summing import forget_names, forget_sums, keep_expired, names_of, sums_of

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from sqlalchemy import Select, case, delete, select, update
+from sqlalchemy import case, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.dml import Insert
 
 from pipeline.stores.database.errors import HeldThread
-from pipeline.stores.database.expressions import one_of
+from pipeline.stores.database.ids import INSERT
 from pipeline.stores.database.keys import key_text
-from pipeline.stores.database.names import INSERT
 from pipeline.stores.database.schema import erased, expired, holds
-from pipeline.stores.database.sending import of_texts, portions, send
+from pipeline.stores.database.sending import Call, as_list, portions, send
 from pipeline.stores.database.store import ThreadStore
 from topics.thread_key import ThreadKey
+
+# The same statement for any number of threads, which it looks up by the index.
+_ERASED: Final = {
+    "postgresql": "SELECT thread_key FROM erased WHERE thread_key = ANY ($1::text[])",
+    "sqlite": "SELECT thread_key FROM erased WHERE thread_key IN (SELECT value FROM json_each(?))",
+}
 
 
 def add_erased(dialect: str) -> Insert:
@@ -25,16 +30,12 @@ def add_erased(dialect: str) -> Insert:
     return statement
 
 
-def erased_threads(texts: Sequence[str]) -> Select[Any]:
-    """Return a query of the erased ones of these thread_keys."""
-    return select(erased.c.thread_key).where(one_of(erased.c.thread_key, texts))
-
-
 async def erased_of(connection: AsyncConnection, threads: Iterable[ThreadKey]) -> set[ThreadKey]:
     """Return those of these threads that are marked as erased."""
     wanted = {key_text(thread): thread for thread in threads}
-    [rows] = await send(connection, [of_texts(connection.dialect.name, erased_threads, sorted(wanted))])
-    return {wanted[text] for (text,) in rows}
+    dialect = connection.dialect.name
+    [rows] = await send(connection, [Call(_ERASED[dialect], (as_list(dialect, sorted(wanted)),))])
+    return {wanted[text] for (text,) in rows} if rows else set()
 
 
 async def held_of(connection: AsyncConnection, threads: Iterable[ThreadKey]) -> set[ThreadKey]:
@@ -70,22 +71,13 @@ class Remnant(NamedTuple):
 
 async def remember(connection: AsyncConnection, expired_remnants: Iterable[Remnant]) -> None:
     """Store these; if a thread is stored already, its time range is extended."""
-    for expired_remnant in expired_remnants:
-        row = {
-            "thread_key": key_text(expired_remnant.key),
-            "name": list(expired_remnant.key),
-            "before": expired_remnant.before,
-        }
-        row |= {"first": expired_remnant.first, "last": expired_remnant.last, "due": expired_remnant.due}
+    for key, *times in expired_remnants:
+        row = {"thread_key": key_text(key), "name": list(key), **dict(zip(Remnant._fields[1:], times, strict=True))}
         new = INSERT[connection.dialect.name](expired).values(row)
-
-        def least(name: str, new: Any = new) -> Any:
-            return case((new.excluded[name] < expired.c[name], new.excluded[name]), else_=expired.c[name])
-
-        def most(name: str, new: Any = new) -> Any:
-            return case((new.excluded[name] > expired.c[name], new.excluded[name]), else_=expired.c[name])
-
-        values = {"before": most("before"), "first": least("first"), "last": most("last"), "due": least("due")}
+        given, values = new.excluded, {}
+        for name, known in ((name, expired.c[name]) for name in Remnant._fields[1:]):
+            replaces = given[name] > known if name in ("before", "last") else given[name] < known
+            values[name] = case((replaces, given[name]), else_=known)
         await connection.execute(new.on_conflict_do_update(index_elements=[expired.c.thread_key], set_=values))
 
 

@@ -1,4 +1,4 @@
-"""A book: some tables of the store, and what is done with them. `pipeline.stores.books` lists all of them."""
+"""A book: some tables of the store, and what is done with them. `stores.tables_that_follow` lists all of them."""
 
 from __future__ import annotations
 

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.stores.search.query import parsed
-from pipeline.stores.search.rows import LENGTH, MAX_CHARACTERS, row_words, score_of, snippet_of, tsvector
-from pipeline.turns.spoken_text import KINDS
+from pipeline.stores.search.snippets import LENGTH, score_of, snippet_of
+from pipeline.stores.search.write import MAX_CHARACTERS, row_words, tsvector
+from pipeline.turns.searched_text import KINDS
 from turnmill.errors import CallerError
 
 SAID = KINDS[:1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.stores.database.turn_ids import LATEST, NUMBERS, first_id
+from pipeline.stores.database.ids import LATEST, NUMBERS, first_id
 
 times = st.integers(-(2**70), 2**70)
 
