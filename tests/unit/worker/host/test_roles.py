@@ -17,7 +17,7 @@ from docs.generate import roles_table
 from helm.generate import CHART
 from helm.schema import values_schema
 from pipeline.__main__ import cli
-from pipeline.cli.dev import demo
+from pipeline.cli.dev import demo, stage
 from pipeline.cli.services import doctor
 from pipeline.gateway.serving import status
 from pipeline.kafka.offsets import PartitionLag
@@ -51,7 +51,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, list[Topic]]]:
     async def ahead(*_: object) -> int:
         return 0
 
-    for module in (demo, doctor, status):
+    for module in (stage, doctor, status):
         monkeypatch.setattr(module, "group_lag", group_lag)
     monkeypatch.setattr(status, "record_count", record_count)
     monkeypatch.setattr(doctor, "_ahead", ahead)
