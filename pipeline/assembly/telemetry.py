@@ -89,12 +89,18 @@ def open_record(run: Run, builder: Builder) -> TelemetryRecord:
 
     `builder` is a copy. The newest response is left out, since its usage may still grow.
     """
-    used: dict[tuple[str | None, str | None], list[Fields]] = {}
+    used: dict[tuple[str | None, str | None, str | None], list[Fields]] = {}
     thread_id = run.builder.context.thread_id
     for record in [closing for closing in closing_records(run, builder, []) if closing["thread_id"] == thread_id][:-1]:
-        of = record.get("model_name"), record.get("provider_name")
+        of = record.get("model_name"), record.get("provider_name"), tokens.tier_of(record["data"])
         used.setdefault(of, []).append(tokens.counts(record["data"]))
-    sums = [{"model_name": of[0], "provider_name": of[1], **(tokens.total(some) or {})} for of, some in used.items()]
+    sums = [
+        {"model_name": model, "provider_name": provider, "service_tier": tier, tokens.SUMMED_CALLS: len(some) > 1}
+        | (tokens.total(some) or {})
+        | ({"cost_usd": sum(costs) / tokens.NANO} if all(tokens.COST in call for call in some) else {})
+        for (model, provider, tier), some in used.items()
+        for costs in [[call.get(tokens.COST, 0) for call in some]]
+    ]
     return _record(run.builder, OPEN + run.next, builder.last_at, OPEN_USAGE, {"used": sums})
 
 

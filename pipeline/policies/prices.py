@@ -13,13 +13,42 @@ from pipeline.policies.entries import entries
 from turnmill.limits import PRICES
 
 MILLION: Final = 1_000_000
-# The last two cost as much as input, unless they are given.
-KINDS: Final = ("input", "output", "cache_read", "cache_write")
-SCOPE: Final = ("model", "provider", "tenant", "from")
+# The kind of a rate -> its count, and the kind that it costs as much as, unless it is given.
+KINDS: Final[Mapping[str, tuple[str, str]]] = {
+    "input": ("input_tokens", ""),
+    "output": ("output_tokens", ""),
+    "thinking": ("thinking_tokens", "output"),
+    "cache_read": ("cache_read_tokens", "input"),
+    "cache_write": ("cache_write_tokens", "input"),
+    "cache_write_1h": ("cache_write_1h_tokens", "cache_write"),
+    "input_audio": ("input_audio_tokens", "input"),
+    "output_audio": ("output_audio_tokens", "output"),
+    "cache_audio_read": ("cache_audio_read_tokens", "cache_read"),
+    "input_image": ("input_image_tokens", "input"),
+    "output_image": ("output_image_tokens", "output"),
+    "cache_image_read": ("cache_image_read_tokens", "cache_read"),
+}
+# What is no token has a price for each, and none unless it is given.
+CALLS: Final = {"web_search": "web_searches", "storage_search": "storage_searches", "audio_second": "audio_seconds"}
+# A count -> the counts that include it: the rate of its tokens is what they cost above the rates of those.
+INCLUDED_IN: Final[Mapping[str, tuple[str, ...]]] = {
+    "thinking_tokens": ("output_tokens",),
+    "cache_read_tokens": ("input_tokens",),
+    "cache_write_tokens": ("input_tokens",),
+    "cache_write_1h_tokens": ("input_tokens", "cache_write_tokens"),
+    "input_audio_tokens": ("input_tokens",),
+    "output_audio_tokens": ("output_tokens",),
+    "cache_audio_read_tokens": ("input_tokens", "cache_read_tokens", "input_audio_tokens"),
+    "input_image_tokens": ("input_tokens",),
+    "output_image_tokens": ("output_tokens",),
+    "cache_image_read_tokens": ("input_tokens", "cache_read_tokens", "input_image_tokens"),
+}
+SCOPE: Final = ("model", "provider", "tenant", "tier", "from")
 CACHE_SIZE: Final = 4_096  # combinations of model, provider and tenant
 EXPECTED: Final = (
-    '{"model", "provider"?, "tenant"?, "from"?} and either {"input", "output", "cache_read"?, "cache_write"?} in US '
-    'dollars for a million tokens, or {"times"}'
+    '{"model", "provider"?, "tenant"?, "tier"?, "from"?} and either {"input", "output", '
+    + ", ".join(f'"{kind}"?' for kind in (*KINDS, *CALLS) if kind not in ("input", "output"))
+    + '} in US dollars, for a million tokens or for a call, or {"times"}'
 )
 
 
@@ -27,15 +56,17 @@ EXPECTED: Final = (
 class Price:
     """The price of calls from `since` (epoch ms) on.
 
-    `model` is a pattern, as `gpt-5*`; `provider`, `tenant` ("" for calls without one): None is all. `rates`: US dollars
-    per token, in the order of KINDS; without `rates`, the cost known otherwise is multiplied by `times`.
+    `model` is a pattern, as `gpt-5*`; `provider`, `tenant` ("" for calls without one): None is all. `tier`: of calls in
+    this service tier; None is the standard tier. `rates`: US dollars by the name of a count, each above the rates of
+    the counts that include it; without `rates`, the cost known otherwise is multiplied by `times`.
     """
 
     model: str
     provider: str | None
     tenant: str | None
+    tier: str | None
     since: int
-    rates: tuple[Decimal, ...] | None
+    rates: Mapping[str, Decimal] | None
     times: Decimal | None
 
     @property
@@ -51,6 +82,7 @@ class Price:
     def source(self) -> str:
         """The name of the price, stored with a cost. It has no tenant's name, since tenants may be erased."""
         at, of = f" at {self.provider}" if self.provider else "", "" if self.tenant is None else " of its tenant"
+        at += f" in tier {self.tier}" if self.tier else ""
         since = datetime.fromtimestamp(self.since / 1000, UTC) if self.since else None
         return f"own price: {self.model}{at}{of}" + (since.strftime(" from %Y-%m-%dT%H:%M:%SZ") if since else "")
 
@@ -62,10 +94,15 @@ class Prices:
     all: tuple[Price, ...] = ()
     _fitting: dict[tuple[str, str | None, str], tuple[Price, ...]] = field(default_factory=dict)
 
-    def of(self, model: str, provider: str | None, tenant: str | None, at: int) -> tuple[Price | None, Price | None]:
-        """Return the price and the factor for a call at this time (epoch ms); each may be None."""
+    def of(
+        self, model: str, provider: str | None, tenant: str | None, tier: str | None, at: int
+    ) -> tuple[Price | None, list[Price]]:
+        """Return the price, if there is one, and the factors on it, for a call at this time (epoch ms).
+
+        A call in a tier has the price of that tier; else the standard price, with a factor for the tier.
+        """
         if not self.all:
-            return None, None
+            return None, []
         call = model, provider, tenant or ""
         if call not in self._fitting:
             if len(self._fitting) >= CACHE_SIZE:
@@ -73,19 +110,15 @@ class Prices:
             fitting = [price for price in self.all if price.is_for(*call)]
             self._fitting[call] = tuple(sorted(fitting, key=lambda price: price.rank, reverse=True))
         fit = [price for price in self._fitting[call] if price.since <= at]
-        factor = next((price for price in fit if price.times is not None), None)
-        return next((price for price in fit if price.rates), None), factor
+        tiers = (tier, None) if tier else (None,)
+        price = next((p for wanted in tiers for p in fit if p.rates is not None and p.tier == wanted), None)
+        if price is not None and price.tier is not None:
+            tiers = (None,)
+        factors = [next((p for p in fit if p.times is not None and p.tier == wanted), None) for wanted in tiers]
+        return price, [factor for factor in factors if factor is not None]
 
 
 NONE: Final = Prices()
-
-
-def cost(rates: tuple[Decimal, ...], counts: Mapping[str, int]) -> Decimal:
-    """Return the cost of these counts in US dollars; `input_tokens` includes cached tokens."""
-    read, written = counts.get("cache_read_tokens", 0), counts.get("cache_write_tokens", 0)
-    fresh = counts.get("input_tokens", 0) - read - written
-    taken = fresh, counts.get("output_tokens", 0), read, written
-    return sum((rate * count for rate, count in zip(rates, taken, strict=True)), Decimal(0))
 
 
 def parse(text: str) -> Prices:
@@ -95,28 +128,38 @@ def parse(text: str) -> Prices:
 
 def _twin(price: Price) -> tuple[object, str]:
     """Return what no other price (or no other factor) may share: for which calls it is, and from which time on."""
-    shared = price.model, price.provider, price.tenant, price.since, price.rates is None
-    return shared, "another entry is for the same model, provider, tenant and time"
+    shared = price.model, price.provider, price.tenant, price.tier, price.since, price.rates is None
+    return shared, "another entry is for the same model, provider, tenant, tier and time"
 
 
 def _price(row: Any) -> Price:
-    if type(row) is not dict or row.keys() - {*SCOPE, *KINDS, "times"} or "model" not in row:
+    if type(row) is not dict or row.keys() - {*SCOPE, *KINDS, *CALLS, "times"} or "model" not in row:
         raise ValueError(f"{EXPECTED} is expected")
     for key in SCOPE:
         if type(row.get(key, "")) is not str:
             raise ValueError(f"{key!r} is a string")
-    rates = {kind: _dollars(row, kind) for kind in KINDS if kind in row}
-    if ("times" in row) == bool(rates) or (rates and not {"input", "output"} <= rates.keys()):
+    given = {kind: _dollars(row, kind) for kind in (*KINDS, *CALLS) if kind in row}
+    if ("times" in row) == bool(given) or (given and not {"input", "output"} <= given.keys()):
         raise ValueError(f"{EXPECTED} is expected")
-    default = rates.get("input", Decimal(0))
     return Price(
         row["model"],
         row.get("provider"),
         row.get("tenant"),
+        row.get("tier") or None,
         _since(row.get("from")),
-        tuple(rates.get(kind, default) / MILLION for kind in KINDS) if rates else None,
+        _rates(given) if given else None,
         _dollars(row, "times") if "times" in row else None,
     )
+
+
+def _rates(given: Mapping[str, Decimal]) -> dict[str, Decimal]:
+    """Return the rates by count, each above the rates of the counts that include it."""
+    rates = {name: given[kind] for kind, name in CALLS.items() if kind in given}
+    full = dict(given)
+    for kind, (name, same_as) in KINDS.items():
+        full.setdefault(kind, full[same_as] if same_as else Decimal(0))
+        rates[name] = full[kind] / MILLION - sum((rates[part] for part in INCLUDED_IN.get(name, ())), Decimal(0))
+    return rates
 
 
 def _dollars(row: Mapping[str, Any], key: str) -> Decimal:

@@ -86,9 +86,71 @@ SPELLINGS: Final[dict[str, tuple[str, ...]]] = {
         "details.cache_write_tokens",
     ),
     "total_tokens": ("total_tokens", "totalTokens", "totalTokenCount", "total_token_count"),
+    "cache_write_1h_tokens": (  # of `cache_write_tokens`: they cost more than those that are kept for five minutes
+        "cache_write_1h_tokens",  # Pydantic AI
+        "cacheWrite1h",  # pi-agent
+        "cache_creation.ephemeral_1h_input_tokens",  # Anthropic
+        "input_token_details.ephemeral_1h_input_tokens",  # LangChain
+    ),
+    "input_audio_tokens": (
+        "input_audio_tokens",  # Pydantic AI
+        "prompt_tokens_details.audio_tokens",  # OpenAI Chat
+        "input_tokens_details.audio_tokens",
+        "input_token_details.audio_tokens",  # OpenAI Realtime
+        "input_token_details.audio",  # LangChain
+    ),
+    "output_audio_tokens": (
+        "output_audio_tokens",
+        "completion_tokens_details.audio_tokens",
+        "output_tokens_details.audio_tokens",
+        "output_token_details.audio_tokens",
+        "output_token_details.audio",
+    ),
+    "cache_audio_read_tokens": (  # of `cache_read_tokens` and of `input_audio_tokens`
+        "cache_audio_read_tokens",
+        "input_token_details.cached_tokens_details.audio_tokens",
+    ),
+    "input_image_tokens": (
+        "input_image_tokens",
+        "prompt_tokens_details.image_tokens",
+        "input_tokens_details.image_tokens",
+        "input_token_details.image_tokens",
+    ),
+    "output_image_tokens": (
+        "output_image_tokens",
+        "completion_tokens_details.image_tokens",
+        "output_tokens_details.image_tokens",
+    ),
+    "cache_image_read_tokens": (
+        "cache_image_read_tokens",
+        "input_token_details.cached_tokens_details.image_tokens",
+    ),
+    "web_searches": (
+        "web_searches",
+        "server_tool_use.web_search_requests",  # Anthropic
+        "webSearchRequests",  # Claude Code's `modelUsage`
+        "server_tool_use_details.web_search_requests",  # OpenRouter
+        "num_search_queries",  # Perplexity
+    ),
+    "storage_searches": ("storage_searches",),  # searches of files that the provider stores
+    "audio_seconds": ("audio_seconds",),  # Pydantic AI
 }
 # US dollars, as a number or as the text of one.
-COST_SPELLINGS: Final = ("cost.total", "cost", "cost_usd", "costUsd", "costUSD", "total_cost", "total_cost_usd")
+COST_SPELLINGS: Final = (
+    "cost.total",  # pi-agent
+    "cost.total_cost",  # Perplexity
+    "cost",
+    "cost_usd",
+    "costUsd",
+    "costUSD",
+    "total_cost",
+    "total_cost_usd",
+    "estimated_cost",  # DeepInfra
+)
+# A service tier, speed or region of inference at the listed price.
+STANDARD: Final = frozenset({"", "standard", "default", "auto", "on_demand", "global", "not_available"})
+SUMMED_CALLS: Final = "meta:summed"  # in a usage object: it is the sum of an unknown number of calls
+TICKS: Final = 10  # xAI's `cost_in_usd_ticks` in a billionth of a dollar
 
 
 def _paths(spellings: Iterable[str]) -> tuple[Path, ...]:
@@ -97,7 +159,7 @@ def _paths(spellings: Iterable[str]) -> tuple[Path, ...]:
 
 COUNTS: Final = tuple(SPELLINGS)
 # In the order of older turns, so that the bytes of a turn stay the same.
-SUMMED: Final = (*COUNTS[:3], "total_tokens", *COUNTS[3:5], "requests", "tool_calls")
+SUMMED: Final = (*COUNTS[:3], "total_tokens", *COUNTS[3:5], *COUNTS[6:], "requests", "tool_calls")
 COST: Final = "cost_nano_usd"
 PATHS: Final = {**{name: _paths(spellings) for name, spellings in SPELLINGS.items()}, COST: _paths(COST_SPELLINGS)}
 # A key of a usage object -> (name, rank of the path for this name, path, its rest after the first step) of the paths
@@ -221,11 +283,31 @@ def read(usage: Reading) -> dict[str, int]:
     for name in COUNTS:
         if name in counts and (number := usage.checked(counts[name][2], below=MAX_COUNT)) is not None:
             known[name] = int(number)
-    if COST in counts:
-        cost = usage.checked(counts[COST][2], text=True, below=MAX_COUNT / NANO)
-        if cost is not None:
-            known[COST] = round(cost * NANO)
+    cost = usage.checked(counts[COST][2], text=True, below=MAX_COUNT / NANO) if COST in counts else None
+    if cost is not None:
+        known[COST] = round(cost * NANO)
+    elif "cost_in_usd_ticks" in usage.data:
+        ticks = usage.checked(usage.data["cost_in_usd_ticks"], below=MAX_COUNT)
+        known |= {} if ticks is None else {COST: round(ticks / TICKS)}
+    if usage.data.get("is_byok") is True:  # OpenRouter: `cost` is only its fee, the provider bills the caller's key
+        upstream = at(usage.data, ("cost_details", "upstream_inference_cost"))
+        if upstream is not None and (paid := usage.checked(upstream, below=MAX_COUNT / NANO)) is not None:
+            known[COST] = known.get(COST, 0) + round(paid * NANO)
+        elif not known.get(COST):
+            known.pop(COST, None)
     return known
+
+
+def tier_of(usage: Any) -> str | None:
+    """Return the tier that a call was served by, as `flex`, `priority`, `batch`, `fast`; None for the standard tier."""
+    if not isinstance(usage, dict):
+        return None
+    tiers = [usage.get("service_tier"), usage.get("speed")]
+    geo = usage.get("inference_geo")
+    if isinstance(geo, str) and geo not in STANDARD:
+        tiers.append(f"{geo} only")
+    named = [tier.lower() for tier in tiers if isinstance(tier, str) and tier.lower() not in STANDARD]
+    return " ".join(named) or None
 
 
 def counts(usage: Any) -> dict[str, int]:

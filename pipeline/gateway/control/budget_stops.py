@@ -26,7 +26,7 @@ from pipeline.observability.logs import RepeatedWarning
 from pipeline.observability.telemetry_meter import MODEL, PROVIDER, Seen
 from pipeline.policies.budgets import Budget, State
 from pipeline.policies.prices import Prices
-from pipeline.stores.costs.prices import cost_nano_usd
+from pipeline.stores.costs.prices import PRICED, cost_of
 from pipeline.stores.outbound.notices import add_notices
 from pipeline.turns import tokens
 from pipeline.turns.tokens import Reading
@@ -42,7 +42,6 @@ from turnmill.limits import LISTED_RUNS
 
 QUERY_INTERVAL: Final = 0.5  # seconds between two queries of the store
 LOOK_BACK: Final = 3_600.0  # seconds of telemetry to read at the start, for runs that began before this gateway
-COUNTED: Final = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
 
 log = logging.getLogger(__name__)
 
@@ -88,12 +87,14 @@ class OpenUse:
     def _count(self, used: Used, data: dict[str, Any], record: TelemetryRecord) -> None:
         reading = Reading(data)
         known, model = tokens.read(reading), reading.text(MODEL) or record.get("model_name")
-        row: dict[str, Any] = {name: known.get(name) for name in COUNTED}
+        row: dict[str, Any] = {name: known.get(name) for name in PRICED}
         row |= {"model": model, "provider": reading.text(PROVIDER) or record.get("provider_name")}
-        row |= {"tenant": record.get("tenant") or "", "at": record["ts"]}
-        cost = cost_nano_usd(row, self._prices)
+        row |= {"tenant": record.get("tenant") or "", "at": record["ts"], "service_tier": tokens.tier_of(data)}
+        row["summed"] = data.get(tokens.SUMMED_CALLS) is True
+        told = known.get(tokens.COST)
+        cost = cost_of(row, self._prices).nano_usd if told is None else told
         spent = known.get("total_tokens", known.get("input_tokens", 0) + known.get("output_tokens", 0))
-        used.setdefault(model, Counter()).update({"tokens": spent, "nano_usd": cost[0] if cost is not None else 0})
+        used.setdefault(model, Counter()).update({"tokens": spent, "nano_usd": cost or 0})
 
     def of(self, budget: Budget, runs: Iterable[ListedRun]) -> Counter[str]:
         """Return what these runs have used of a budget, by tenant; per run, the larger of the two reports counts.

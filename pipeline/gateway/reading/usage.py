@@ -85,10 +85,11 @@ async def read_usage(
 
 
 class ThreadUsage(BaseModel):
-    """`turns`: usage by `meta:turn_id`, of the turns that used anything."""
+    """`turns`: usage by `meta:turn_id`, of the turns that used anything; `total`: that of the thread."""
 
     thread_id: str
     turns: dict[str, TurnUsage]
+    total: TurnUsage
 
 
 @router.get("/v1/threads/{thread_id}/usage", summary="Tokens and cost of each turn", responses=OF_STORED)
@@ -96,7 +97,7 @@ class ThreadUsage(BaseModel):
 async def thread_usage(
     gateway: TheGateway, principal: Reader, thread_id: ThreadId, tenant: Tenant = None
 ) -> ThreadUsage:
-    """Return the usage of the stored turns; `cost_usd` is null where no price is known."""
+    """Return the usage of the stored turns; `cost_usd` is null where no price is known, and `unpriced` says why."""
     key = await gateway.find(thread_id, principal.bounded(tenant))
-    turns = await turn_usage(await gateway.store(), key)
-    return ThreadUsage(thread_id=key.thread_id, turns=turns)
+    turns, total = await turn_usage(await gateway.store(), key)
+    return ThreadUsage(thread_id=key.thread_id, turns=turns, total=total)

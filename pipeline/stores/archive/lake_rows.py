@@ -33,11 +33,12 @@ OF_TURN: Final = (
 OF_RESPONSE: Final = (
     *("position", "agent_id", "model", "provider", "finish_reason", "at", "requests", "turns", "interrupted", "errors"),
     *(name for name in segments.SUMS if name != "requests"),
-    *("cost_nano_usd", "price_source", "ttft_ms", "duration_ms"),
+    *("cost_nano_usd", "cost_kind", "computed_nano_usd", "price_source", "service_tier", "purpose"),
+    *("ttft_ms", "duration_ms"),
 )
 PROMPT: Final = "prompt"  # the hash of system prompt and tools, as reports of usage have it
 
-TEXTS: Final = ("agent_id", "model", "provider", "finish_reason", "price_source")
+TEXTS: Final = ("agent_id", "model", "provider", "finish_reason", "price_source", "service_tier", "purpose")
 USAGE: Final = pa.schema(
     [
         *(TURNS.field(name) for name in OF_TURN),

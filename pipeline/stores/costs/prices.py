@@ -17,18 +17,26 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from functools import cache, lru_cache
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from pipeline.policies.prices import NONE, Prices, cost
+from pipeline.policies.prices import CALLS, INCLUDED_IN, KINDS, NONE, Prices
 from pipeline.turns.tokens import NANO
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelInfo, ModelPrice
 
-PRICED: Final = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
+PRICED: Final = (*(name for name, _ in KINDS.values()), *CALLS.values())  # those that have a price
+PRICEABLE: Final = ("input_tokens", "output_tokens", *CALLS.values())  # without any of which nothing was used
+ASKED_AS: Final = {"thinking_tokens": "output_reasoning_tokens"}  # the package's name, where it differs
+PRICE_KEYS: Final = {
+    "web_searches": "web_searches_kcount",
+    "storage_searches": "storage_searches_kcount",
+    "audio_seconds": "audio_hours",
+}
 STEP: Final = 1_000  # tokens between two calls
 LARGEST: Final = 10**15  # tokens; a larger count may be rounded by the package
 STREAM: Final = "stream"  # the price source of a cost that the stream reported
+UNPRICED: Final = "no price: "  # followed by the reason, instead of the source of a price
 CACHE_SIZE: Final = 4_096  # names that are cached, with the package's model for each
 MAX_NAME_CHARACTERS: Final = 200  # of a model's name; longer texts are not looked up
 
@@ -39,85 +47,142 @@ def source() -> str:
     return f"genai-prices {version('genai-prices')}"
 
 
-def cost_nano_usd(row: Mapping[str, Any], prices: Prices = NONE) -> tuple[int, str] | None:
-    """Return the cost of a usage row in 10⁻⁹ US dollars, and the price that it follows from; None if it is unknown.
+class Cost(NamedTuple):
+    """What a response cost in 10⁻⁹ US dollars, and by which price; if unknown, None, and UNPRICED with the reason.
 
-    It follows from the row's tenant, model, provider, counts and time; own prices are used before those of the package.
-    `input_tokens` include the cached ones, as in ThreadProtocol; where they are fewer, the cached ones are added.
+    `estimated`: the price depends on the size of each call, and only the sum of several is known.
     """
-    model, counts = row["model"], {name: row[name] for name in PRICED if row[name] is not None}
-    if not model or len(model) > MAX_NAME_CHARACTERS or not counts.keys() & {"input_tokens", "output_tokens"}:
-        return None
+
+    nano_usd: int | None
+    source: str
+    estimated: bool = False
+
+
+def cost_of(row: Mapping[str, Any], prices: Prices = NONE) -> Cost:
+    """Return the cost of a usage row by its tenant, model, provider, service tier, counts and time.
+
+    Own prices are used before those of the package. `input_tokens` include the cached ones, as in ThreadProtocol; where
+    they are fewer, the cached ones are added. `row["summed"]`: the counts are the sum of an unknown number of calls.
+    """
+    model, counts = row["model"], {name: count for name in PRICED if (count := row.get(name)) is not None}
+    if counts.keys().isdisjoint(PRICEABLE):
+        return Cost(None, f"{UNPRICED}no count was told")
+    if not model or len(model) > MAX_NAME_CHARACTERS:
+        return Cost(None, f"{UNPRICED}no model is named")
     cached = counts.get("cache_read_tokens", 0) + counts.get("cache_write_tokens", 0)
     if cached > counts.get("input_tokens", 0):
         counts["input_tokens"] = counts.get("input_tokens", 0) + cached
-    price, factor = prices.of(model, row["provider"], row["tenant"], row["at"]) if prices.all else (None, None)
-    total = _listed(row, counts) if price is None or price.rates is None else cost(price.rates, counts)
-    if total is None:
-        return None
-    of = source() if price is None else price.source
-    if factor is not None and factor.times is not None:
-        total, of = total * factor.times, f"{of}, times {factor.times} by {factor.source}"
-    nano = round(total * NANO)
-    return (nano, of) if 0 <= nano < 2**53 else None
+    for name, wholes in INCLUDED_IN.items():
+        if name in counts:
+            counts |= {whole: max(counts.get(whole, 0), counts[name]) for whole in wholes}
+    tier = row.get("service_tier")
+    price, factors = prices.of(model, row["provider"], row["tenant"], tier, row["at"])
+    if tier and (price is None or price.tier is None) and not any(factor.tier for factor in factors):
+        return Cost(None, f"{UNPRICED}none for service tier {tier}")
+    total = _listed(row, counts) if price is None else _own(price.source, price.rates or {}, counts)
+    if isinstance(total, str):
+        return Cost(None, f"{UNPRICED}{total}")
+    dollars, source, estimated = total
+    for factor in factors:
+        dollars, source = dollars * (factor.times or 0), f"{source}, times {factor.times} by {factor.source}"
+    nano = round(dollars * NANO)
+    return Cost(nano, source, estimated) if 0 <= nano < 2**53 else Cost(None, f"{UNPRICED}the counts are impossible")
 
 
-def _listed(row: Mapping[str, Any], counts: Mapping[str, int]) -> Decimal | None:
-    """Return the cost by the package's prices, in US dollars."""
-    listed = _model(row["model"], row["provider"])
+Total = tuple[Decimal, str, bool]  # US dollars, the name of the price, and whether they are an estimate
+
+
+def _own(source: str, rates: Mapping[str, Decimal], counts: Mapping[str, int]) -> Total | str:
+    for name in counts:
+        if name not in rates:
+            return f"none for {name}"
+    return sum((rates[name] * count for name, count in counts.items()), Decimal(0)), source, False
+
+
+def _listed(row: Mapping[str, Any], counts: Mapping[str, int]) -> Total | str:
+    """Return the cost by the package's prices, or the reason why they have none."""
+    listed, by_name = _model(row["model"], row["provider"])
     if listed is None:
-        return None
+        return "the model is not in the price list"
     try:
-        return total_price(listed.get_prices(datetime.fromtimestamp(row["at"] / 1000, UTC)), counts)
+        price = listed.get_prices(datetime.fromtimestamp(row["at"] / 1000, UTC))
+        known = _known_of(price)
+        missing = next((name for name in CALLS.values() if counts.get(name) and not known.has(name)), None)
+        if missing is not None:
+            return f"none for {missing}"
+        above = row.get("summed") and known.starts and counts.get("input_tokens", 0) > known.starts[0]
+        total = total_price(price, counts, tier=0 if above else None)
     except (LookupError, ValueError, OverflowError, OSError):  # impossible numbers and times
-        return None
+        return "the counts or the time are impossible"
+    return total, f"{source()} by name" if by_name else source(), bool(above)
 
 
 @lru_cache(maxsize=CACHE_SIZE)
-def _model(model: str, provider: str | None) -> ModelInfo | None:
-    """Return the model that the package finds for these names; whether it has a price then depends on no time."""
+def _model(model: str, provider: str | None) -> tuple[ModelInfo | None, bool]:
+    """Return the model that the package has for these names, and whether only by the model's.
+
+    A provider that the package does not know is a host of one's own, or a gateway: the model's maker has a price.
+    """
     from genai_prices.data_snapshot import get_snapshot  # noqa: PLC0415  # slow to import, and only the store needs it
 
+    snapshot, name = get_snapshot(), model.rpartition("/")[2]  # of `publishers/google/models/gemini-3-pro`
+    for of, named in ((provider, model), (provider, name), (None, model), (None, name)):
+        try:
+            return snapshot.find_provider_model(named, None, of, None)[1], of != provider
+        except (LookupError, ValueError):
+            if provider is not None and of is None and _is_known(provider):
+                break
+    return None, False
+
+
+def _is_known(provider: str) -> bool:
+    from genai_prices.data_snapshot import get_snapshot  # noqa: PLC0415  # as above
+
     try:
-        return get_snapshot().find_provider_model(model, None, provider, None)[1]
+        get_snapshot().find_provider(None, provider, None)
     except (LookupError, ValueError):
-        return None
-
-
-@dataclass(frozen=True, slots=True)
-class Rates:
-    """In US dollars: `base` for the response, and the price of a token of each kind, in the order of PRICED."""
-
-    base: Decimal
-    tokens: tuple[Decimal, ...]
+        return False
+    return True
 
 
 @dataclass(slots=True)
 class _Known:
-    """Keeps `price` alive, so that its `id()` can't be reused. `starts`: the inputs above which other rates apply."""
+    """Keeps `price` alive, so that its `id()` can't be reused. `starts`: the inputs above which other rates apply.
+
+    `rates`: by tier, US dollars by the name of a count, each above the rates of the counts that include it; "" is the
+    price of the response itself.
+    """
 
     price: ModelPrice
     starts: list[int]
-    rates: dict[int, Rates | None] = field(default_factory=dict)
+    rates: dict[int, Mapping[str, Decimal] | None] = field(default_factory=dict)
+
+    def has(self, name: str) -> bool:
+        """Return True if the price has a rate for such calls."""
+        return getattr(self.price, PRICE_KEYS[name], None) is not None
 
 
 _known: dict[int, _Known] = {}  # by the id of the price: as many as the package has
 
 
-def total_price(price: ModelPrice, counts: Mapping[str, int]) -> Decimal:
-    """Return the price of counts of PRICED, in US dollars; the input includes cached tokens. Raises ValueError."""
-    known = _known.get(id(price)) or _known.setdefault(id(price), _Known(price, _starts(price)))
-    tier = bisect_left(known.starts, counts.get("input_tokens", 0))
+def _known_of(price: ModelPrice) -> _Known:
+    return _known.get(id(price)) or _known.setdefault(id(price), _Known(price, _starts(price)))
+
+
+def total_price(price: ModelPrice, counts: Mapping[str, int], tier: int | None = None) -> Decimal:
+    """Return the price of counts of PRICED, in US dollars; each count includes its parts. Raises ValueError.
+
+    `tier`: that of the input by default; the tiers are those of the size of the input.
+    """
+    known = _known_of(price)
+    if tier is None:
+        tier = bisect_left(known.starts, counts.get("input_tokens", 0))
     if tier not in known.rates:
         known.rates[tier] = _rates(known, tier)
     rates = known.rates[tier]
     if rates is None or not all(0 <= count < LARGEST for count in counts.values()):
         return _asked(price, counts)
-    total = rates.base
-    for name, rate in zip(PRICED, rates.tokens, strict=True):
-        if count := counts.get(name):
-            total += rate * count
-    return total
+    return sum((rates[name] * count for name, count in counts.items()), rates[""])
 
 
 def _starts(price: ModelPrice) -> list[int]:
@@ -127,23 +192,25 @@ def _starts(price: ModelPrice) -> list[int]:
     return sorted({int(tier.start) for value in tiered for tier in value.tiers})
 
 
-def _rates(known: _Known, tier: int) -> Rates | None:
+def _rates(known: _Known, tier: int) -> Mapping[str, Decimal] | None:
     """Return the rates of a tier; None if it is too narrow to compute them."""
     low = known.starts[tier - 1] + 1 if tier else 0
-    if tier < len(known.starts) and known.starts[tier] < low + STEP:
+    if tier < len(known.starts) and known.starts[tier] < low + 2 * STEP:
         return None
 
     def step(name: str) -> Decimal:
-        """Return the price of a token of this kind."""
-        start = {"input_tokens": low if name == "input_tokens" else low + STEP}
-        more = start | {name: start.get(name, 0) + STEP}
-        return (_asked(known.price, more) - _asked(known.price, start)) / STEP
+        """Return the price of a token of this kind, or of a call."""
+        start = {"input_tokens": low} if name == "input_tokens" else {"input_tokens": low + 2 * STEP}
+        start |= {part: STEP for part in INCLUDED_IN.get(name, ()) if part != "input_tokens"}
+        start.setdefault(name, 0)
+        return (_asked(known.price, start | {name: start[name] + STEP}) - _asked(known.price, start)) / STEP
 
-    tokens = tuple(map(step, PRICED))
-    return Rates(_asked(known.price, {"input_tokens": low}) - low * tokens[0], tokens)
+    rates = {name: step(name) for name in PRICED}
+    return {**rates, "": _asked(known.price, {"input_tokens": low}) - low * rates["input_tokens"]}
 
 
 def _asked(price: ModelPrice, counts: Mapping[str, int]) -> Decimal:
     from genai_prices import Usage  # noqa: PLC0415  # as above
 
-    return price.calc_price(Usage(**counts))["total_price"]
+    usage = Usage(**{ASKED_AS.get(name, name): count for name, count in counts.items()})
+    return price.calc_price(usage)["total_price"]

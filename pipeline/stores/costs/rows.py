@@ -6,24 +6,27 @@ any rows: those of the whole turn (`turns`, `interrupted`, `errors`) are counted
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pipeline.policies.prices import NONE, Prices
-from pipeline.stores.costs.prices import STREAM, cost_nano_usd
+from pipeline.stores.costs.prices import STREAM, Cost, cost_of
 from pipeline.stores.database.keys import key_of
 from pipeline.turns.column_text import column_text
 from pipeline.turns.partial_turns import with_partial
 from pipeline.turns.requests import request_of
 from pipeline.turns.thread_document import agent_configs, interruption, span
 from pipeline.turns.times import bounded, epoch_ms
-from pipeline.turns.tokens import COST, COUNTS, counts
+from pipeline.turns.tokens import COST, COUNTS, SUMMED_CALLS, counts, tier_of
 from topics import json_text
 from topics.turn_record import TurnRecord
 
 ERROR = "error"  # the interruption was caused by the agent's failure, not by the user or the network
 ESTIMATE: Final = "estimate by "  # followed by the source of the price of an estimate
 IMPORT: Final = "import"  # the origin of imported usage
+KINDS_OF_COST: Final = ("told", "computed", "estimated")  # by the stream or provider, by prices, by an assumption
+TOLD, COMPUTED, ESTIMATED = range(3)  # their indices, as stored
+DIFFERS: Final = 100  # a told and a computed cost differ, if by more than a hundredth of the told one
 Row = dict[str, Any]
 
 
@@ -46,10 +49,16 @@ def usage_rows(record: TurnRecord, prices: Prices = NONE) -> list[Row]:
         if isinstance(message, dict) and message.get("message_type") == "response"
     ]
     timings: list[Mapping[str, int | None]] = [*record.get("timings", []), *({} for _ in responses)]
+    usages = [_by_model(message) for message in responses]
     rows = [
-        _row(record, number, message, counts(message.get("usage")), timing)
-        for number, (message, timing) in enumerate(zip(responses, timings, strict=False))
+        _row(record, number, {**message, **named}, usage, counts(usage), timing)
+        for number, (message, [(named, usage), *_], timing) in enumerate(zip(responses, usages, timings, strict=False))
     ]
+    for message, (_, *others) in zip(responses, usages, strict=True):
+        rows += [
+            _row(record, len(rows) + number, {**message, **named}, usage, counts(usage), {}) | {"requests": 0}
+            for number, (named, usage) in enumerate(others)
+        ]
     total = counts(turn.get("total_usage"))
     rest = {**total}
     for row in rows:
@@ -61,24 +70,67 @@ def usage_rows(record: TurnRecord, prices: Prices = NONE) -> list[Row]:
     if rest or guessed or not rows:
         last = responses[-1] if responses else {}
         at_end = {**last, "timestamp": None, "finish_reason": None}
-        rows.append(_row(record, len(rows), at_end, rest, {}) | {"requests": 0, "at": span(record)[1]})
+        tier = tier_of(turn.get("total_usage")) or tier_of(last.get("usage"))
+        usage = {"service_tier": tier, SUMMED_CALLS: len(responses) > 1}
+        rows.append(_row(record, len(rows), at_end, usage, rest, {}) | {"requests": 0, "at": span(record)[1]})
     failed = cut_off and interruption(record) == ERROR
     rows[max(len(responses) - 1, 0)] |= {"turns": 1, "interrupted": int(cut_off), "errors": int(failed)}
-    for row in rows if COST not in total else ():  # otherwise the stream reported the cost of the whole turn
-        if row["cost_nano_usd"] is None and (cost := cost_nano_usd(row, prices)) is not None:
-            row["cost_nano_usd"], row["price_source"] = cost
+    _price(rows, prices, whole=COST in total)
     if guessed is not None:
         last_row = rows[-1]
         last_row["estimated_tokens"] = sum(guessed.values())
-        if (cost := cost_nano_usd({**last_row, **guessed}, prices)) is not None:
-            last_row["estimated_nano_usd"], last_row["price_source"] = cost[0], f"{ESTIMATE}{cost[1]}"
+        cost = cost_of({**last_row, **guessed}, prices)
+        if cost.nano_usd is not None:
+            last_row["estimated_nano_usd"], last_row["price_source"] = cost.nano_usd, f"{ESTIMATE}{cost.source}"
     return rows
+
+
+def _by_model(message: Mapping[str, Any]) -> list[tuple[dict[str, str], Mapping[str, Any]]]:
+    """Return the usage of each model of a response, with the names of model and provider where there are several."""
+    usage = message.get("usage")
+    if not isinstance(usage, dict):
+        return [({}, {})]
+    models = usage.get("models")
+    some = [model for model in models if isinstance(model, dict)] if isinstance(models, list) else []
+    if not some:
+        return [({}, usage)]
+    names = {"model_name": "model", "provider_name": "provider"}
+    return [
+        ({name: entry[key] for name, key in names.items() if isinstance(entry.get(key), str)}, entry) for entry in some
+    ]
+
+
+def _price(rows: Sequence[Row], prices: Prices, *, whole: bool) -> None:
+    """Price the rows; `whole`: the stream reported the cost of the turn, which the rows' costs add up to."""
+    computed = [cost_of(row, prices) for row in rows]
+    for row, cost in zip(rows, computed, strict=True):
+        if row["cost_nano_usd"] is not None:
+            row["cost_kind"], row["price_source"] = TOLD, STREAM
+            row["computed_nano_usd"] = None if whole else _differing(row["cost_nano_usd"], [cost])
+        elif not whole and cost.nano_usd is not None:
+            kind = ESTIMATED if cost.estimated else COMPUTED
+            row |= {"cost_nano_usd": cost.nano_usd, "cost_kind": kind, "price_source": cost.source}
+        elif not whole and row["total_tokens"]:
+            row["price_source"] = cost.source
+    if whole and (told := sum(row["cost_nano_usd"] or 0 for row in rows)):
+        last = next(row for row in reversed(rows) if row["cost_nano_usd"])
+        priced = [cost for cost, row in zip(computed, rows, strict=True) if row["total_tokens"]]
+        last["computed_nano_usd"] = _differing(told, priced)
+
+
+def _differing(told: int, computed: Sequence[Cost]) -> int | None:
+    """Return the computed cost, if it differs from the told one; None also where a price is unknown or a guess."""
+    known = [cost.nano_usd for cost in computed if cost.nano_usd is not None and not cost.estimated]
+    if len(known) < len(computed) or not known:
+        return None
+    return sum(known) if abs(sum(known) - told) * DIFFERS > told else None
 
 
 def _row(
     record: TurnRecord,
     number: int,
     message: Mapping[str, Any],
+    usage: Mapping[str, Any],
     known: Mapping[str, int],
     timing: Mapping[str, int | None],
 ) -> Row:
@@ -101,8 +153,13 @@ def _row(
         "errors": 0,
         "ttft_ms": None if ttft_ms is None else bounded(ttft_ms),
         "duration_ms": None if duration_ms is None else bounded(duration_ms),
+        "purpose": column_text(message.get("meta:purpose")) or "",
+        "service_tier": column_text(tier_of(usage)) or "",
+        "summed": usage.get(SUMMED_CALLS) is True,
         "cost_nano_usd": known.get(COST),
-        "price_source": STREAM if COST in known else None,
+        "cost_kind": None,
+        "computed_nano_usd": None,
+        "price_source": None,
         "estimated_tokens": None,
         "estimated_nano_usd": None,
         **dict.fromkeys(COUNTS),

@@ -32,6 +32,8 @@ class UsageNames(NamedTuple):
     agent_id: str
     prompt: str | None = None  # of system prompt and tools, as `pipeline.turns.requests.prompt_of` has it
     origin: str = ""  # as `pipeline.stores.costs.rows` has it
+    service_tier: str = ""
+    purpose: str = ""  # of a call beside the answer
 
 
 class Agent(NamedTuple):

@@ -30,13 +30,17 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import TSVECTOR
 
+from pipeline.turns.tokens import COUNTS
+
 metadata = MetaData()
 
-TOKENS = ("input_tokens", "output_tokens", "thinking_tokens", "cache_read_tokens", "cache_write_tokens", "total_tokens")
 ESTIMATED = ("estimated_tokens", "estimated_nano_usd")
-COUNTED = ("requests", "turns", "interrupted", "errors", *TOKENS, "cost_nano_usd", *ESTIMATED)
-SUMMED = (*COUNTED, "unpriced")  # the columns of a sum
-CHANGED = ("at", "names", *COUNTED, "ttft_ms", "duration_ms")
+COUNTED = ("requests", "turns", "interrupted", "errors", *COUNTS, "cost_nano_usd", "computed_nano_usd", *ESTIMATED)
+# What follows from a row (`pipeline.stores.usage.tallies`): the parts of the cost that were told and estimated, told
+# costs that differ from computed ones, and responses without a price.
+DERIVED = ("told_nano_usd", "assumed_nano_usd", "differing", "differing_nano_usd", "unpriced")
+SUMMED = (*COUNTED, *DERIVED)  # the columns of a sum
+CHANGED = ("at", "names", *COUNTED, "cost_kind", "ttft_ms", "duration_ms")
 
 # Compared byte by byte: the same order as in Python and SQLite, whatever the database's locale.
 Name = Text().with_variant(Text(collation="C"), "postgresql")
@@ -156,9 +160,11 @@ usage = Table(
     Column("turns", SmallInteger, nullable=False),  # 1 on the row of the turn's last response, 0 on all others
     Column("interrupted", SmallInteger, nullable=False),  # likewise
     Column("errors", SmallInteger, nullable=False),  # likewise: those that were interrupted by an error
-    *(Column(name, BigInteger) for name in TOKENS),
+    *(Column(name, BigInteger) for name in COUNTS),
     Column("cost_nano_usd", BigInteger),  # an integer, so that sums are exact
-    Column("price_source", SmallInteger),  # of the cost, or of its estimate, in `price_sources`
+    Column("cost_kind", SmallInteger),  # of `pipeline.stores.costs.rows`: told, computed, estimated
+    Column("computed_nano_usd", BigInteger),  # by prices, where the told cost differs
+    Column("price_source", SmallInteger),  # of the cost or of its estimate, or why there is none, in `price_sources`
     *(Column(name, BigInteger) for name in ESTIMATED),  # of responses that broke off before their usage was reported
     Column("ttft_ms", BigInteger),
     Column("duration_ms", BigInteger),
@@ -230,6 +236,8 @@ usage_names = Table(
     Column("agent_id", Name, nullable=False),
     Column("prompt", Name),  # the hash of system prompt and tools
     Column("origin", Name, nullable=False),  # "import" if the run was imported, "" if it was published live
+    Column("service_tier", Name, nullable=False),  # "" for the standard tier
+    Column("purpose", Name, nullable=False),  # of a call beside the answer, as "compaction"; "" for the answer
 )
 
 # The sums of usage by quarter of an hour, hour, day and week (`pipeline.stores.usage.sums`).

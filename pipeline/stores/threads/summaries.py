@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from topics.thread_key import ThreadKey
 
@@ -48,35 +49,67 @@ class ThreadSummary:
         return ThreadKey.of(self.thread_id, self.tenant)
 
 
-@dataclass(frozen=True, slots=True)
-class StepUsage:
-    """The usage of a response. Its times count from the end of the previous response, or the turn's beginning."""
-
-    model: str | None
-    input_tokens: int
-    output_tokens: int
-    cost_usd: float | None
-    ttft_ms: int | None
-    duration_ms: int | None
+CostKind = Literal["told", "computed", "estimated"]
 
 
 @dataclass(frozen=True, slots=True)
-class TurnUsage:
-    """The usage of a turn.
+class CallUsage:
+    """The counts and the cost of a response, or of several; a count is None where none was told.
 
-    `cost_usd`: None if no price is known; `ttft_ms`: of its first response. `estimated_…`: of responses that broke off
-    before their usage was reported, not included in the others. `prices`: the sources of the costs. `steps`: its
-    responses in order, if there are several.
+    `cost_usd`: None if it is not known, and `unpriced` is then the reason. `cost_kind`: `told` by the stream or the
+    provider, `computed` from prices, `estimated` where the price depends on what is not known. `cost_told_usd` and
+    `cost_computed_usd`: both, where they differ by more than 1 %. `prices`: the sources of the costs.
     """
 
-    input_tokens: int
-    output_tokens: int
-    total_tokens: int
-    cost_usd: float | None
-    ttft_ms: int | None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    thinking_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    total_tokens: int | None = None
+    cache_write_1h_tokens: int | None = None
+    input_audio_tokens: int | None = None
+    output_audio_tokens: int | None = None
+    cache_audio_read_tokens: int | None = None
+    input_image_tokens: int | None = None
+    output_image_tokens: int | None = None
+    cache_image_read_tokens: int | None = None
+    web_searches: int | None = None
+    storage_searches: int | None = None
+    audio_seconds: int | None = None
+    cost_usd: float | None = None
+    cost_kind: CostKind | None = None
+    cost_told_usd: float | None = None
+    cost_computed_usd: float | None = None
+    unpriced: str | None = None
+    prices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepUsage(CallUsage):
+    """The usage of a response. Its times count from the end of the previous response, or the turn's beginning.
+
+    `purpose`: of a call beside the answer, as `compaction`. `service_tier`: None for the standard tier.
+    """
+
+    model: str | None
+    ttft_ms: int | None = None
+    duration_ms: int | None = None
+    service_tier: str | None = None
+    purpose: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnUsage(CallUsage):
+    """The usage of a turn, or of a thread.
+
+    `ttft_ms`: of its first response. `estimated_…`: of responses that broke off before their usage was reported, not
+    included in the others. `steps`: a turn's responses in order, if there are several.
+    """
+
+    ttft_ms: int | None = None
     estimated_tokens: int = 0
     estimated_cost_usd: float | None = None
-    prices: tuple[str, ...] = ()
     steps: tuple[StepUsage, ...] = ()
 
 

@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from pipeline.observability.metrics import UNKNOWN
 from pipeline.stores.database.expressions import BoundedSum
 from pipeline.stores.database.keys import NO_TENANT
-from pipeline.stores.database.schema import COUNTED, threads, turns, usage, usage_names
+from pipeline.stores.database.schema import threads, turns, usage, usage_names
 from pipeline.stores.database.sending import certain
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.usage import plan as usage_plan
@@ -26,7 +26,7 @@ from pipeline.stores.usage.feedback import with_feedback
 from pipeline.stores.usage.report import SUMMED, Figures, Percentiles, UsageQuery, UsageReport, UsageRow
 from pipeline.stores.usage.sums_query import MAX_UNPRICED, PERCENTS
 from pipeline.stores.usage.sums_statements import COLUMNS
-from pipeline.stores.usage.tallies import no_price
+from pipeline.stores.usage.tallies import no_price, value_of
 from pipeline.stores.usage.time_buckets import edges as bucket_edges
 from pipeline.turns.column_text import column_text
 from turnmill.errors import CallerError
@@ -159,14 +159,14 @@ def _one_of(name: str, values: Sequence[str]) -> ColumnElement[bool]:
 
 
 def _kept(query: UsageQuery, edges: Sequence[int]) -> CTE:
-    sums = [usage.c[name] for name in (*COUNTED, *TIMES)]
-    unpriced = case((NO_PRICE, 1), else_=0).label("unpriced")
+    sums = [value_of(usage.c, name).label(name) for name in SUMMED]
+    times = [usage.c[name] for name in TIMES]
     groups = [GROUPS[name].label(f"group_{number}") for number, name in enumerate(query.group_by)]
     bucket = [_bucket_of(usage.c.at, edges).label("bucket")] if edges else []
     source = usage.join(usage_names, usage.c.names == usage_names.c.id)
     if "thread" in query.group_by:
         source = source.join(threads, usage.c.thread == threads.c.id)
-    rows = select(*bucket, *groups, *sums, unpriced).select_from(source)
+    rows = select(*bucket, *groups, *sums, *times).select_from(source)
     return rows.where(*_conditions(query)).cte("kept")
 
 

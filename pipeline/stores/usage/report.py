@@ -13,7 +13,10 @@ from pipeline.stores.usage.time_buckets import STARTS, label, moment, zone
 from pipeline.turns.tokens import NANO
 from turnmill.errors import CallerError
 
-GROUPS: Final = ("model", "provider", "agent", "tenant", "prompt", "origin", "thread", "finish_reason")
+GROUPS: Final = (
+    *("model", "provider", "agent", "tenant", "prompt", "origin", "service_tier", "purpose"),
+    *("thread", "finish_reason"),
+)
 BUCKETS: Final = tuple(STARTS)
 MAX_GROUPS: Final = 10_000
 MAX_JUDGED: Final = 10  # names of feedback: each needs a separate look-up
@@ -113,18 +116,38 @@ class Figures:
     cache_read_tokens: int  # of the input
     cache_write_tokens: int  # of the input
     total_tokens: int
+    cache_write_1h_tokens: int  # of `cache_write_tokens`: those that are kept for an hour
+    input_audio_tokens: int  # of the input
+    output_audio_tokens: int  # of the output
+    cache_audio_read_tokens: int  # of `cache_read_tokens`
+    input_image_tokens: int  # of the input
+    output_image_tokens: int  # of the output
+    cache_image_read_tokens: int  # of `cache_read_tokens`
+    web_searches: int
+    storage_searches: int  # of files that the provider stores
+    audio_seconds: int
     cost_nano_usd: int  # of the responses with a known cost
+    computed_nano_usd: int  # by prices, of the responses that were told another cost
     estimated_tokens: int  # of responses that broke off before their usage was reported, not in the other figures
     estimated_nano_usd: int  # what these cost
+    told_nano_usd: int  # of the cost, what streams and providers told
+    assumed_nano_usd: int  # of the cost, what is estimated: the price of a sum of calls, as far as it is not known
+    differing: int  # responses whose told cost differs from the computed one by more than 1 %
+    differing_nano_usd: int  # what these cost, as told
     unpriced: int  # responses with tokens and without a known cost
     ttft_ms: Percentiles
     duration_ms: Percentiles
     feedback: Mapping[str, Judged] = field(default_factory=dict)  # of each name in the query
 
     @property
-    def cost_usd(self) -> float:
-        """The cost in US dollars."""
-        return self.cost_nano_usd / NANO
+    def cost_usd(self) -> float | None:
+        """The cost in US dollars; None if no response has a known cost, and some have tokens."""
+        return None if self.unpriced and not self.cost_nano_usd else self.cost_nano_usd / NANO
+
+    @property
+    def cost_computed_usd(self) -> float:
+        """The part of the cost that was computed from prices."""
+        return (self.cost_nano_usd - self.told_nano_usd - self.assumed_nano_usd) / NANO
 
     @property
     def estimated_cost_usd(self) -> float:
@@ -133,8 +156,18 @@ class Figures:
 
 
 SUMMED: Final = tuple(figure.name for figure in fields(Figures) if not figure.name.endswith(("_ms", "feedback")))
-SAID_OTHERWISE: Final = ("cost_nano_usd", "estimated_nano_usd", "unpriced")  # in JSON and CSV
-ORDERS: Final = (*SUMMED[:-1], "cost_usd")
+# The name in JSON and CSV of a figure that is kept in billionths of a dollar.
+DOLLARS: Final = {
+    "told_nano_usd": "cost_told_usd",
+    "assumed_nano_usd": "cost_estimated_usd",
+    "differing_nano_usd": "differing_told_usd",
+    "computed_nano_usd": "differing_computed_usd",
+}
+COSTS: Final = (
+    *("cost_nano_usd", "estimated_nano_usd", *DOLLARS),
+    *("differing", "unpriced"),
+)
+ORDERS: Final = (*(name for name in SUMMED if name not in COSTS), "cost_usd")
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,12 +231,14 @@ def _plain(cell: Any) -> Any:
 
 
 def _json(figures: Figures) -> dict[str, Any]:
-    counts = {name: getattr(figures, name) for name in SUMMED if name not in SAID_OTHERWISE}
+    counts = {name: getattr(figures, name) for name in SUMMED if name not in COSTS}
     times = {
         name: {p: getattr(getattr(figures, name), p) for p in ("p50", "p95", "p99")}
         for name in ("ttft_ms", "duration_ms")
     }
-    costs = {name: getattr(figures, name) for name in ("cost_usd", "estimated_cost_usd", "unpriced")}
+    costs = {name: getattr(figures, name) for name in ("cost_usd", "cost_computed_usd", "estimated_cost_usd")}
+    costs |= {name: getattr(figures, of) / NANO for of, name in DOLLARS.items()}
+    costs |= {name: getattr(figures, name) for name in ("differing", "unpriced")}
     judged = {name: mean.document() for name, mean in figures.feedback.items()}
     return {**counts, **costs, **times, **({"feedback": judged} if judged else {})}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
@@ -13,7 +13,8 @@ from sqlalchemy import tuple_ as row_of
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.policies.prices import Prices
-from pipeline.stores.costs.rows import usage_rows
+from pipeline.stores.costs.prices import UNPRICED
+from pipeline.stores.costs.rows import KINDS_OF_COST, usage_rows
 from pipeline.stores.database.expressions import MAX_INTEGER
 from pipeline.stores.database.ids import INSERT, ids_of
 from pipeline.stores.database.keys import UsageNames, thread_of, turn_text
@@ -26,7 +27,7 @@ from pipeline.stores.threads.summaries import StepUsage, TurnUsage
 from pipeline.stores.threads.table_that_follows import PlacedTurn
 from pipeline.stores.threads.write import lock
 from pipeline.turns.requests import prompt_of
-from pipeline.turns.tokens import NANO
+from pipeline.turns.tokens import COUNTS, NANO
 from topics.thread_key import ThreadKey
 
 OF_RESPONSE: Final = tuple(  # columns that a row contains unchanged
@@ -43,7 +44,16 @@ async def usage_calls(connection: AsyncConnection, placed: Sequence[PlacedTurn],
     for turn in placed:
         for row in turn.rows.usage:
             prompt = prompts.get(row["request"])
-            name = UsageNames(row["tenant"], row["model"], row["provider"], row["agent_id"], prompt, row["origin"])
+            name = UsageNames(
+                row["tenant"],
+                row["model"],
+                row["provider"],
+                row["agent_id"],
+                prompt,
+                row["origin"],
+                row["service_tier"],
+                row["purpose"],
+            )
             of_turns.append((turn, name, row))
             if row["price_source"] is not None:
                 sources.add(row["price_source"])
@@ -77,7 +87,10 @@ async def price_sources_of(connection: AsyncConnection, wanted: Collection[str])
 
 BATCH_SIZE: Final = 200  # rows of a transaction
 PLACE: Final = (usage.c.at, usage.c.turn, usage.c.position)  # the order in which rows are read, by the index of `at`
-PRICED: Final = ("cost_nano_usd", "price_source", "estimated_tokens", "estimated_nano_usd")
+PRICED: Final = (
+    *("cost_nano_usd", "cost_kind", "computed_nano_usd"),
+    *("price_source", "estimated_tokens", "estimated_nano_usd"),
+)
 
 
 class Repriced(NamedTuple):
@@ -156,9 +169,10 @@ def _cost(row: Any) -> int | None:
     return cost
 
 
-async def turn_usage(store: ThreadStore, key: ThreadKey) -> dict[str, TurnUsage]:
-    """Return the usage of each turn of a thread that has any, by turn_id."""
-    query = select(turns.c.turn_id, usage, usage_names.c.model, price_sources.c.source)
+async def turn_usage(store: ThreadStore, key: ThreadKey) -> tuple[dict[str, TurnUsage], TurnUsage]:
+    """Return the usage of each turn of a thread that has any, by turn_id, and that of the thread."""
+    names = (usage_names.c[name] for name in ("model", "service_tier", "purpose"))
+    query = select(turns.c.turn_id, usage, *names, price_sources.c.source)
     query = query.join(turns, usage.c.turn == turns.c.id)
     query = query.outerjoin(price_sources, usage.c.price_source == price_sources.c.id)
     query = query.join(usage_names, usage.c.names == usage_names.c.id)
@@ -167,43 +181,57 @@ async def turn_usage(store: ThreadStore, key: ThreadKey) -> dict[str, TurnUsage]
         await certain(connection)
         rows = (await connection.execute(query.order_by(usage.c.turn, usage.c.position))).all()
 
-    def by_turn() -> dict[str, TurnUsage]:
+    def by_turn() -> tuple[dict[str, TurnUsage], TurnUsage]:
         groups = groupby(rows, lambda row: bytes(row.turn_id))
-        return {turn_text(turn_id): used_by(list(some)) for turn_id, some in groups}
+        return {turn_text(turn_id): used_by(list(some)) for turn_id, some in groups}, used_by(rows, steps=False)
 
     return await asyncio.to_thread(by_turn)
 
 
-def used_by(rows: Sequence[Row[Any]]) -> TurnUsage:
+def used_by(rows: Sequence[Row[Any]], *, steps: bool = True) -> TurnUsage:
     """Return the usage of a turn's rows, which are in the order of its responses."""
-    costs = [row.cost_nano_usd for row in rows if row.cost_nano_usd is not None]
     guessed = [row.estimated_nano_usd for row in rows if row.estimated_nano_usd is not None]
     return TurnUsage(
-        input_tokens=_sum(row.input_tokens for row in rows),
-        output_tokens=_sum(row.output_tokens for row in rows),
-        total_tokens=_sum(row.total_tokens for row in rows),
-        cost_usd=_dollars(_sum(costs) if costs else None),
-        estimated_tokens=_sum(row.estimated_tokens for row in rows),
-        estimated_cost_usd=_dollars(_sum(guessed) if guessed else None),
-        prices=tuple(sorted({row.source for row in rows if row.source is not None})),
+        **_used(rows),
+        estimated_tokens=_sum(row.estimated_tokens for row in rows) or 0,
+        estimated_cost_usd=_dollars(_sum(guessed)),
         ttft_ms=next((row.ttft_ms for row in rows if row.position == 0), None),
-        steps=tuple(_step(row) for row in rows if row.requests) if len(rows) > 1 else (),
+        steps=tuple(_step(row) for row in rows) if steps and len(rows) > 1 else (),
     )
 
 
 def _step(row: Row[Any]) -> StepUsage:
     return StepUsage(
+        **_used([row]),
         model=row.model,
-        input_tokens=row.input_tokens or 0,
-        output_tokens=row.output_tokens or 0,
-        cost_usd=_dollars(row.cost_nano_usd),
         ttft_ms=row.ttft_ms,
         duration_ms=row.duration_ms,
+        service_tier=row.service_tier or None,
+        purpose=row.purpose or None,
     )
 
 
-def _sum(values: Any) -> int:
-    return min(sum(value or 0 for value in values), MAX_INTEGER)
+def _used(rows: Sequence[Row[Any]]) -> dict[str, Any]:
+    """Return the fields of CallUsage: the sums of rows; a cost that is known of some only is the sum of these."""
+    differ = [row for row in rows if row.computed_nano_usd is not None]
+    kinds = {row.cost_kind for row in rows} - {None}
+    sources = sorted({row.source for row in rows if row.source is not None})
+    reasons = [source.removeprefix(UNPRICED) for source in sources if source.startswith(UNPRICED)]
+    return {
+        **{name: _sum(getattr(row, name) for row in rows) for name in COUNTS},
+        "cost_usd": _dollars(_sum(row.cost_nano_usd for row in rows)),
+        "cost_kind": KINDS_OF_COST[max(kinds)] if kinds else None,
+        "cost_told_usd": _dollars(_sum(row.cost_nano_usd for row in differ)),
+        "cost_computed_usd": _dollars(_sum(row.computed_nano_usd for row in differ)),
+        "unpriced": "; ".join(reasons) or None,
+        "prices": tuple(source for source in sources if not source.startswith(UNPRICED)),
+    }
+
+
+def _sum(values: Iterable[int | None]) -> int | None:
+    """Return the sum of the known ones; None if none is."""
+    known = [value for value in values if value is not None]
+    return min(sum(known), MAX_INTEGER) if known else None
 
 
 def _dollars(nano: int | None) -> float | None:

@@ -20,7 +20,6 @@ from sqlalchemy import (
     Text,
     and_,
     bindparam,
-    case,
     cast,
     func,
     or_,
@@ -31,9 +30,10 @@ from sqlalchemy import (
 
 from pipeline.stores.database.expressions import BoundedSum
 from pipeline.stores.database.schema import SUMMED, usage, usage_changes, usage_names, usage_sums
-from pipeline.stores.usage.tallies import QUARTER, TIMES, no_price, of_changes, signed, signed_time
+from pipeline.stores.usage.tallies import QUARTER, TIMES, of_changes, signed, signed_time, value_of
 
-COLUMNS: Final = {**{name: name for name in ("model", "provider", "tenant", "prompt", "origin")}, "agent": "agent_id"}
+NAMED: Final = ("model", "provider", "tenant", "prompt", "origin", "service_tier", "purpose")
+COLUMNS: Final = {**{name: name for name in NAMED}, "agent": "agent_id"}
 WANTED: Final = {
     "postgresql": 'SELECT * FROM unnest(:spans, :begins, :ends) AS period (span, "begin", "end")',
     "sqlite": "SELECT json_extract(value, '$[0]') AS span, json_extract(value, '$[1]') AS \"begin\", "
@@ -83,8 +83,7 @@ def rows_figures(shape: Shape) -> Select[Any]:
     """Return a query of quarter, groups, sums and times of the rows from `begin` on and before `end`."""
     at = usage.c.at
     keys = ((at - at % QUARTER).label("start"), *_groups(shape, usage_names.c))
-    plain = {name: usage.c[name] for name in SUMMED if name != "unpriced"}
-    sums = plain | {"unpriced": case((no_price(usage.c), 1), else_=0)}
+    sums = {name: value_of(usage.c, name) for name in SUMMED}
     texts = [cast(usage.c[name] + 1, Text) for name in TIMES.values() if shape.times]
     named = usage.join(usage_names, usage.c.names == usage_names.c.id)
     query = select(*keys, *_added(sums), *_listed(texts)).select_from(named)

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy import CTE, BigInteger, ColumnElement, Select, Text, and_, case, cast, func, literal, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from pipeline.stores.costs.rows import ESTIMATED, TOLD
 from pipeline.stores.database.expressions import MAX_INTEGER, BoundedSum
 from pipeline.stores.database.schema import COUNTED, SUMMED, usage, usage_changes
 from pipeline.stores.usage.histogram import Histogram, added, of_times, possible, text_of
@@ -21,7 +22,7 @@ WEEK: Final = 7 * DAY  # begins on Thursday, as 1970 did
 SPANS: Final = (QUARTER, HOUR, DAY, WEEK)  # each begins where a shorter span begins; all in UTC
 TIMES: Final = {"ttft": "ttft_ms", "duration": "duration_ms"}  # the column of a sum -> that of a row
 TALLIED: Final = (*SUMMED, *TIMES)  # the columns of a tally
-COLUMNS: Final = ("names", *COUNTED, *TIMES.values())
+COLUMNS: Final = ("names", *COUNTED, "cost_kind", *TIMES.values())
 
 
 class SumKey(NamedTuple):
@@ -99,11 +100,25 @@ def of_changes(source: Any = usage_changes, *where: ColumnElement[bool], undone:
     return select(source.c.at, sign.label("sign"), source.c.expired, *columns).where(*where)
 
 
+def value_of(columns: Any, name: str) -> ColumnElement[Any]:
+    """Return a column of SUMMED of a row of `usage`, or of `usage_changes`; null counts as 0."""
+    match name:
+        case "told_nano_usd":
+            return case((columns.cost_kind == TOLD, columns.cost_nano_usd), else_=0)
+        case "assumed_nano_usd":
+            return case((columns.cost_kind == ESTIMATED, columns.cost_nano_usd), else_=0)
+        case "differing":
+            return case((columns.computed_nano_usd.is_not(None), 1), else_=0)
+        case "differing_nano_usd":
+            return case((columns.computed_nano_usd.is_not(None), columns.cost_nano_usd), else_=0)
+        case "unpriced":
+            return case((no_price(columns), 1), else_=0)
+    return func.coalesce(columns[name], 0)
+
+
 def signed(rows: CTE, name: str) -> ColumnElement[int]:
     """Return a column of SUMMED of these rows: below 0 if the row is subtracted."""
-    if name == "unpriced":
-        return case((no_price(rows.c), rows.c.sign), else_=0)
-    return func.coalesce(rows.c[name], 0) * rows.c.sign
+    return value_of(rows.c, name) * rows.c.sign
 
 
 def no_price(columns: Any) -> ColumnElement[bool]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pipeline.policies.prices import NONE, Price, parse
-from pipeline.stores.costs.prices import PRICED, cost_nano_usd, source
+from pipeline.stores.costs.prices import PRICED, cost_of, source
 from turnmill.limits import PRICES
 
 NOON = "2026-11-24T12:00:00Z"
@@ -21,7 +21,8 @@ HOUSE = {"model": "house-*", "input": 1.1, "output": 3.3}
 def cost(prices: list[dict[str, Any]], at: int = NOON_MS, **row: Any) -> tuple[int, str] | None:
     counts = {"input_tokens": 1_000_000, "output_tokens": 1_000_000}
     found = {"tenant": None, "model": "house-7", "provider": None, "at": at, **dict.fromkeys(PRICED), **counts, **row}
-    return cost_nano_usd(found, parse(json.dumps(prices)))
+    known = cost_of(found, parse(json.dumps(prices)))
+    return None if known.nano_usd is None else (known.nano_usd, known.source)
 
 
 def nano(*sums: tuple[int, str]) -> int:
@@ -116,5 +117,38 @@ def test_what_is_no_price(text: str, said: str) -> None:
 
 def test_who_sets_none_has_none() -> None:
     assert parse("[]").all == ()
-    assert NONE.of("gpt-4o", None, None, 0) == (None, None)
-    assert Price("a", None, None, 0, (), None).rates == ()
+    assert NONE.of("gpt-4o", None, None, None, 0) == (None, [])
+    assert Price("a", None, None, None, 0, {}, None).rates == {}
+
+
+def test_a_tier_has_a_price_or_a_factor() -> None:
+    tiers = [HOUSE, HOUSE | {"tier": "flex", "input": 0.5, "output": 1}, {"model": "*", "tier": "batch", "times": 0.5}]
+    assert cost(tiers, service_tier="flex") == (1_500_000_000, "own price: house-* in tier flex")
+    assert cost(tiers, service_tier="batch") == (
+        2_200_000_000,
+        "own price: house-*, times 0.5 by own price: * in tier batch",
+    )
+    assert cost(tiers) == (4_400_000_000, "own price: house-*")
+    assert cost(tiers, service_tier="priority") is None
+    discount = {"model": "*", "tenant": "acme", "times": 0.5}
+    found = cost([*tiers, discount], service_tier="batch", tenant="acme")
+    assert found is not None
+    assert found[0] == 1_100_000_000, "of the tier, and of the tenant"
+
+
+def test_each_part_of_a_count_has_its_rate() -> None:
+    rates = {
+        "cache_write": 2,
+        "cache_write_1h": 4,
+        "cache_read": 0.1,
+        "input_audio": 5,
+        "thinking": 9,
+        "web_search": 0.01,
+    }
+    counts = {"input_tokens": 1_000, "output_tokens": 100, "cache_read_tokens": 200, "cache_write_tokens": 300}
+    parts = {"cache_write_1h_tokens": 50, "input_audio_tokens": 400, "thinking_tokens": 60, "web_searches": 2}
+    found = cost([HOUSE | rates], **counts, **parts)
+    assert found is not None
+    bill = nano((100, "1.1"), (200, "0.1"), (250, "2"), (50, "4"), (400, "5"), (40, "3.3"), (60, "9"))
+    assert found[0] == bill + 20_000_000
+    assert cost([HOUSE], web_searches=1) is None

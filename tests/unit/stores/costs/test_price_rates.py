@@ -14,22 +14,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.stores.costs import prices
-from pipeline.stores.costs.prices import PRICED, cost_nano_usd
+from pipeline.stores.costs.prices import PRICED, cost_of
 from pipeline.turns.tokens import NANO
 
+PLAIN: Final = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
 BEGIN: Final = datetime(2024, 1, 1, tzinfo=UTC)
 MODELS: Final = [(provider, model) for provider in get_snapshot().providers for model in provider.models]
 COUNT: Final = st.none() | st.integers(0, 5_000) | st.integers(0, 3_000_000) | st.integers(0, 2**62)
 
 
-def cost_of(row: dict[str, Any]) -> int | None:
-    found = cost_nano_usd(row)
-    return None if found is None else found[0]
+def nano(row: dict[str, Any]) -> int | None:
+    return cost_of(row).nano_usd
 
 
 def by_the_package(row: dict[str, Any]) -> int | None:
-    """As `cost_nano_usd` was, when it asked for each response anew."""
-    counts = {name: row[name] for name in PRICED if row[name] is not None}
+    """As `cost_of` would, when it asked for each response anew."""
+    counts = {name: row[name] for name in PLAIN if row[name] is not None}
     if not counts.keys() & {"input_tokens", "output_tokens"}:
         return None
     cached = counts.get("cache_read_tokens", 0) + counts.get("cache_write_tokens", 0)
@@ -45,7 +45,7 @@ def by_the_package(row: dict[str, Any]) -> int | None:
 
 
 def row_of(provider: str | None, model: str, at: datetime, counts: dict[str, int | None]) -> dict[str, Any]:
-    return {"model": model, "provider": provider, "at": int(at.timestamp() * 1000), **counts}
+    return {"model": model, "provider": provider, "tenant": None, "at": int(at.timestamp() * 1000), **counts}
 
 
 def turning_points(model: Any) -> tuple[list[datetime], list[int]]:
@@ -69,12 +69,12 @@ def test_every_model_costs_what_the_package_says_on_both_sides_of_each_change() 
         inputs = [0, 1, 12_345, *(start + more for start in starts for more in (-1, 0, 1, 2))]
         for day in days:
             for at in (day - timedelta(seconds=1), day, day + timedelta(seconds=1)):
-                counts = dict(zip(PRICED, (rng.choice(inputs), rng.randrange(9_999), None, None), strict=True))
+                counts = dict(zip(PLAIN, (rng.choice(inputs), rng.randrange(9_999), None, None), strict=True))
                 if counts["input_tokens"] and rng.random() < 0.7:
                     counts["cache_read_tokens"] = rng.randrange(counts["input_tokens"] + 1)
                     counts["cache_write_tokens"] = rng.choice([None, 0, 1, counts["input_tokens"]])
                 row = row_of(provider.id, model.id, at, counts)
-                assert cost_of(row) == by_the_package(row), row
+                assert nano(row) == by_the_package(row), row
                 seen += 1
     assert seen >= len(MODELS) * 3 > 300
 
@@ -84,9 +84,9 @@ def test_any_counts_cost_what_the_package_says(
     which: Any, seconds: int, some: tuple[int | None, ...], named: Any
 ) -> None:
     provider, model = which
-    counts = dict(zip(PRICED, some, strict=True))
+    counts = dict(zip(PLAIN, some, strict=True))
     row = row_of(provider.id if named else None, model.id, BEGIN + timedelta(seconds=seconds), counts)
-    assert cost_of(row) == by_the_package(row)
+    assert nano(row) == by_the_package(row)
 
 
 def test_a_model_is_looked_up_once_and_so_is_one_that_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,10 +94,10 @@ def test_a_model_is_looked_up_once_and_so_is_one_that_is_not_known(monkeypatch: 
     right = get_snapshot().find_provider_model
     monkeypatch.setattr(get_snapshot(), "find_provider_model", lambda *names: asked.append(names) or right(*names))
     prices._model.cache_clear()
-    counts: dict[str, int | None] = {**dict.fromkeys(PRICED), "input_tokens": 10}
+    counts: dict[str, int | None] = {**dict.fromkeys(PLAIN), "input_tokens": 10}
     for name in ("gpt-5", "house-model") * 3:
         row = row_of("openai", name, BEGIN + timedelta(days=900), counts)
-        assert (cost_nano_usd(row) is None) == (name == "house-model")
+        assert (nano(row) is None) == (name == "house-model")
     assert [names[0] for names in asked] == ["gpt-5", "house-model"]
     assert prices._model.cache_info().maxsize == prices.CACHE_SIZE
 
@@ -111,4 +111,28 @@ def test_a_price_is_asked_a_few_times_in_all(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(prices, "_asked", lambda price, counts: asked.append(counts) or right(price, counts))
     for n in range(50):
         prices.total_price(price, {"input_tokens": 100 + n, "output_tokens": n})
-    assert len(asked) == 9
+    assert len(asked) == 2 * len(PRICED) + 1
+
+
+@given(st.sampled_from(MODELS), st.data())
+def test_parts_of_the_counts_cost_what_the_package_says(which: Any, data: Any) -> None:
+    """Caches for an hour, thoughts, audio and searches: each price of a model, with each count inside its whole."""
+    _, model = which
+    held = [model.prices] if isinstance(model.prices, ModelPrice) else [each.prices for each in model.prices]
+    counts = {"input_tokens": data.draw(st.sampled_from((0, 900, 50_000, 199_999, 300_000)))}
+    counts["output_tokens"] = data.draw(st.integers(0, 9_000))
+
+    def part(name: str, most: int) -> int:
+        counts[name] = data.draw(st.integers(0, most))
+        return counts[name]
+
+    read = part("cache_read_tokens", counts["input_tokens"])
+    written = part("cache_write_tokens", counts["input_tokens"] - read)
+    part("cache_write_1h_tokens", written)
+    heard = part("input_audio_tokens", counts["input_tokens"] - read - written)
+    part("cache_audio_read_tokens", min(read, heard))
+    part("thinking_tokens", counts["output_tokens"] - part("output_audio_tokens", counts["output_tokens"]))
+    part("web_searches", 5)
+    for price in held:
+        asked = {"output_reasoning_tokens" if name == "thinking_tokens" else name: n for name, n in counts.items()}
+        assert prices.total_price(price, counts) == price.calc_price(Usage(**asked))["total_price"]
