@@ -126,12 +126,13 @@ def _model(model: str, provider: str | None) -> tuple[ModelInfo | None, bool]:
     from genai_prices.data_snapshot import get_snapshot  # noqa: PLC0415  # slow to import, and only the store needs it
 
     snapshot, name = get_snapshot(), model.rpartition("/")[2]  # of `publishers/google/models/gemini-3-pro`
-    for of, named in ((provider, model), (provider, name), (None, model), (None, name)):
-        try:
-            return snapshot.find_provider_model(named, None, of, None)[1], of != provider
-        except (LookupError, ValueError):
-            if provider is not None and of is None and _is_known(provider):
-                break
+    providers = (provider,) if provider is None or _is_known(provider) else (provider, None)
+    for maker in providers:
+        for named in (model, name):
+            try:
+                return snapshot.find_provider_model(named, None, maker, None)[1], maker != provider
+            except (LookupError, ValueError):
+                continue
     return None, False
 
 

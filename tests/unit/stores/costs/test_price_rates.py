@@ -36,6 +36,10 @@ def by_the_package(row: dict[str, Any]) -> int | None:
     if cached > counts.get("input_tokens", 0):
         counts["input_tokens"] = counts.get("input_tokens", 0) + cached
     try:
+        get_snapshot().find_provider_model(row["model"], None, row["provider"], None)
+    except (LookupError, ValueError):
+        row = {**row, "model": row["model"].rpartition("/")[2]}
+    try:
         at = datetime.fromtimestamp(row["at"] / 1000, UTC)
         found = calc_price(Usage(**counts), row["model"], provider_id=row["provider"], genai_request_timestamp=at)
     except (LookupError, ValueError, OverflowError, OSError):
@@ -98,7 +102,7 @@ def test_a_model_is_looked_up_once_and_so_is_one_that_is_not_known(monkeypatch: 
     for name in ("gpt-5", "house-model") * 3:
         row = row_of("openai", name, BEGIN + timedelta(days=900), counts)
         assert (nano(row) is None) == (name == "house-model")
-    assert [names[0] for names in asked] == ["gpt-5", "house-model"]
+    assert [names[0] for names in asked] == ["gpt-5", "house-model", "house-model"], "with and without its path"
     assert prices._model.cache_info().maxsize == prices.CACHE_SIZE
 
 
