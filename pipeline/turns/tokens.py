@@ -280,8 +280,8 @@ def total(usages: Iterable[Fields]) -> Fields | None:
 def read(usage: Reading) -> dict[str, int]:
     """Return the known counts of COUNTS, and `cost_nano_usd`, of a usage object in any spelling."""
     counts, known = _first_paths(usage.data), dict[str, int]()
-    for name in COUNTS:
-        if name in counts and (number := usage.checked(counts[name][2], below=MAX_COUNT)) is not None:
+    for name, (_, _, value) in counts.items():
+        if name != COST and (number := usage.checked(value, below=MAX_COUNT)) is not None:
             known[name] = int(number)
     cost = usage.checked(counts[COST][2], text=True, below=MAX_COUNT / NANO) if COST in counts else None
     if cost is not None:

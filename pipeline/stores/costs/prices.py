@@ -72,9 +72,10 @@ def cost_of(row: Mapping[str, Any], prices: Prices = NONE) -> Cost:
     cached = counts.get("cache_read_tokens", 0) + counts.get("cache_write_tokens", 0)
     if cached > counts.get("input_tokens", 0):
         counts["input_tokens"] = counts.get("input_tokens", 0) + cached
-    for name, wholes in INCLUDED_IN.items():
-        if name in counts:
-            counts |= {whole: max(counts.get(whole, 0), counts[name]) for whole in wholes}
+    for name in counts.keys() & INCLUDED_IN.keys():
+        for whole in INCLUDED_IN[name]:
+            if counts[name] > counts.get(whole, 0):
+                counts[whole] = counts[name]
     tier = row.get("service_tier")
     price, factors = prices.of(model, row["provider"], row["tenant"], tier, row["at"])
     if tier and (price is None or price.tier is None) and not any(factor.tier for factor in factors):
@@ -107,9 +108,9 @@ def _listed(row: Mapping[str, Any], counts: Mapping[str, int]) -> Total | str:
     try:
         price = listed.get_prices(datetime.fromtimestamp(row["at"] / 1000, UTC))
         known = _known_of(price)
-        missing = next((name for name in CALLS.values() if counts.get(name) and not known.has(name)), None)
-        if missing is not None:
-            return f"none for {missing}"
+        for name in CALLS.values():
+            if counts.get(name) and not known.has(name):
+                return f"none for {name}"
         above = row.get("summed") and known.starts and counts.get("input_tokens", 0) > known.starts[0]
         total = total_price(price, counts, tier=0 if above else None)
     except (LookupError, ValueError, OverflowError, OSError):  # impossible numbers and times
@@ -183,7 +184,11 @@ def total_price(price: ModelPrice, counts: Mapping[str, int], tier: int | None =
     rates = known.rates[tier]
     if rates is None or not all(0 <= count < LARGEST for count in counts.values()):
         return _asked(price, counts)
-    return sum((rates[name] * count for name, count in counts.items()), rates[""])
+    total = rates[""]
+    for name, count in counts.items():
+        if count:
+            total += rates[name] * count
+    return total
 
 
 def _starts(price: ModelPrice) -> list[int]:
