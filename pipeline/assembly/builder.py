@@ -247,14 +247,16 @@ class Builder:
             if streamed:
                 response.usage_streamed = True
 
-    def beside(self, purpose: str, usage: Fields, *, model: str | None = None, provider: str | None = None) -> None:
+    def beside(self, purpose: str, usage: Fields, *, model: str | None = None, provider: str | None = None) -> Message:
         """Add a response beside the answer: a call whose tokens were spent, but whose output is no part of the turn."""
         fields: Fields = {"usage": usage, PURPOSE: purpose}
         if model is not None:
             fields["model_name"] = model
         if provider is not None:
             fields["provider_name"] = provider
-        self.asides.append(Message("response", self.at, fields=fields, closed=True))
+        message = Message("response", self.at, fields=fields, closed=True)
+        self.asides.append(message)
+        return message
 
     def user_turn(
         self, parts: list[Fields], *, at: int | None = None, client_metadata: Fields | None = None, **fields: Any

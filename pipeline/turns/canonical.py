@@ -1,6 +1,7 @@
 """The canonical hash: SHA-256 over RFC 8785 (JCS) JSON of a turn's content.
 
-Left out: `meta:*` keys, `data-sys-*` messages, responses beside the answer, usage, and times (set by the receiver, or missing on the wire).
+Left out: `meta:*` keys, `data-sys-*` messages, responses beside the answer, usage, and times (set by the receiver, or
+missing on the wire).
 Inside tool arguments, results and event data nothing is left out.
 """
 
