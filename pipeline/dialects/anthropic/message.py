@@ -144,7 +144,7 @@ class MessageAnswer:
 
     def besides(self) -> Iterator[tuple[str, str | None, Fields]]:
         """Yield purpose, model and usage of the calls that the usage of the message does not include."""
-        served = {key: self.usage[key] for key in SERVED if key in self.usage}
+        served: Fields = {key: self.usage[key] for key in SERVED if key in self.usage}
         for iteration in self._iterations():
             purpose, model = BESIDE.get(str(iteration.get("type"))), iteration.get("model")
             if purpose is not None:
@@ -175,16 +175,19 @@ def merged(before: Fields, usage: Fields) -> Fields:
 
 
 def with_caches(usage: Fields) -> Fields:
-    """Return a usage object whose `input_tokens` include the tokens of caches; the API's exclude them.
-
-    Where tokens written to the cache are told by their lifetimes alone, their sum is added.
-    """
-    written = usage.get("cache_creation")
-    if isinstance(written, dict) and not usage.get(WRITTEN):
-        counts = [count for count in written.values() if _is_count(count)]
-        usage = {**usage, WRITTEN: sum(counts)} if counts else usage
+    """Return a usage object whose `input_tokens` include the tokens of caches; the API's exclude them."""
+    usage = with_written(usage)
     known = [count for key in UNCACHED if _is_count(count := usage.get(key))]
     return {**usage, "input_tokens": sum(known)} if known else usage
+
+
+def with_written(usage: Fields) -> Fields:
+    """Return a usage object with the sum of the tokens written to caches, where they are told by lifetime alone."""
+    written = usage.get("cache_creation")
+    if not isinstance(written, dict) or usage.get(WRITTEN):
+        return usage
+    counts = [count for count in written.values() if _is_count(count)]
+    return {**usage, WRITTEN: sum(counts)} if counts else usage
 
 
 def _is_count(value: Any) -> bool:
