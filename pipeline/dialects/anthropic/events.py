@@ -27,7 +27,7 @@ from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Delta, Handler, Stretch, Violation, nothing
 from pipeline.dialects import model_calls
 from pipeline.dialects.anthropic.keys import note
-from pipeline.dialects.anthropic.message import MessageAnswer
+from pipeline.dialects.anthropic.message import MessageAnswer, set_apart
 from pipeline.dialects.anthropic.request import READER
 from pipeline.dialects.model_calls import calls_of
 from topics.json_text import Fields
@@ -185,11 +185,8 @@ def _count(builder: Builder, answer: MessageAnswer) -> None:
     if usage is not None:
         builder.usage(usage, answer.response)
     if "iterations" in answer.usage:
-        for number, (purpose, model, spent) in enumerate(answer.besides()):
-            if number < len(answer.asides):
-                answer.asides[number].fields["usage"] = spent
-            else:
-                answer.asides.append(builder.beside(purpose, spent, model=model, provider=_provider(builder)))
+        model = answer.response.fields.get("model_name")
+        set_apart(builder, answer.usage, _provider(builder), model, answer.asides)
 
 
 def _provider(builder: Builder) -> str:

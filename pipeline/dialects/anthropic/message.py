@@ -6,16 +6,16 @@ arguments replaces the input from the block's start. A signature replaces the pr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from pipeline.assembly.builder import Builder
 from pipeline.assembly.parts import Message, Part
 from pipeline.dialects.anthropic.keys import note
 from pipeline.dialects.wire_values import objects, text_or_empty
 from pipeline.turns.arguments import arguments
 from pipeline.turns.text import join
-from pipeline.turns.tokens import SUMMED_CALLS
+from pipeline.turns.tokens import SUMMED_CALLS, normal
 from topics.json_text import Fields
 
 FINISH_REASONS: Final = {
@@ -142,16 +142,6 @@ class MessageAnswer:
         summed = kinds.count("message") > 1 and FALLBACK not in kinds  # a declined attempt is not in the usage
         return with_caches(self.usage) | ({SUMMED_CALLS: True} if summed else {})
 
-    def besides(self) -> Iterator[tuple[str, str | None, Fields]]:
-        """Yield purpose, model and usage of the calls that the usage of the message does not include."""
-        served: Fields = {key: self.usage[key] for key in SERVED if key in self.usage}
-        for iteration in self._iterations():
-            purpose, model = BESIDE.get(str(iteration.get("type"))), iteration.get("model")
-            if purpose is not None:
-                model = model if isinstance(model, str) else self.response.fields.get("model_name")
-                counts = {key: value for key, value in iteration.items() if key not in ("type", "model")}
-                yield purpose, model, {**served, **with_caches(counts)}
-
     def _iterations(self) -> list[Fields]:
         return objects(self.usage.get("iterations"))
 
@@ -192,6 +182,23 @@ def with_written(usage: Fields) -> Fields:
 
 def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def set_apart(builder: Builder, usage: Fields, provider: str, model: Any, known: list[Message]) -> None:
+    """Add the calls that the usage of a message does not include as responses beside it, or set their usage anew.
+
+    `known`: those that were added before, in the order of the iterations. `model`: the message's.
+    """
+    served: Fields = {key: usage[key] for key in SERVED if key in usage}
+    beside = [one for one in objects(usage.get("iterations")) if str(one.get("type")) in BESIDE]
+    for number, iteration in enumerate(beside):
+        counts = {key: value for key, value in iteration.items() if key not in ("type", "model")}
+        spent = normal({**served, **with_caches(counts)})
+        if number < len(known):
+            known[number].fields["usage"] = spent
+            continue
+        named = next((name for name in (iteration.get("model"), model) if isinstance(name, str)), None)
+        known.append(builder.beside(BESIDE[iteration["type"]], spent, model=named, provider=provider))
 
 
 @dataclass(slots=True, eq=False)

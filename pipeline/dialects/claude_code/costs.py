@@ -60,8 +60,9 @@ def _responses(session: Session) -> list[Message]:
     """Return the responses with tokens, also those of sub-agents, whose turns are over."""
     messages: list[Message] = []
     for thread in session.threads.values():
-        ended = (message for turn in thread.builder.agent_turns for message in turn.messages)
-        messages += (m for m in (*ended, *thread.builder.messages) if m.kind == "response" and "usage" in m.fields)
+        ended = (message for turn in thread.builder.agent_turns for message in (*turn.messages, *turn.asides))
+        said = (*ended, *thread.builder.messages, *thread.builder.asides)
+        messages += (message for message in said if message.kind == "response" and "usage" in message.fields)
     return messages
 
 

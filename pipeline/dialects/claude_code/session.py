@@ -53,6 +53,7 @@ class Thread:
     awaited: list[Part] = field(default_factory=list)
     answered: bool = False
     streams: bool = False
+    asides: list[Message] = field(default_factory=list)  # responses beside the current message
     torn: list[Message] = field(default_factory=list)
     errors: list[Message] = field(default_factory=list)
     exact: list[Message] = field(default_factory=list)  # responses whose own tokens are final
@@ -61,7 +62,7 @@ class Thread:
         """Close the current API message: no more of its lines come."""
         self.builder.close_response(keep_open=True)
         self.message_id, self.request_id, self.sent = None, None, None
-        self.streamed, self.awaited = {}, []
+        self.streamed, self.awaited, self.asides = {}, [], []
         self.answered = self.streams = False
 
 

@@ -412,3 +412,18 @@ def test_searches_thoughts_and_the_tier_are_kept() -> None:
     assert (answer["usage"]["web_searches"], answer["usage"]["thinking_tokens"]) == (2, 60)
     assert tier_of(answer["usage"]) == "priority"
     assert "speed" not in answer["usage"]
+
+
+def test_advice_and_compactions_in_a_message_are_beside_it() -> None:
+    advice: Fields = {"type": "advisor_message", "model": HAIKU, "input_tokens": 700, "output_tokens": 100}
+    usage = {**READ, "iterations": [advice, {"type": "message", **READ}]}
+    lines = [answered(1, usage, stop_reason=None), answered(1, usage)]
+    alone = assembled("claude-code", [*lines, charged(READ, 0)])
+    assert [row[:2] for row in billed(alone)] == [(SONNET, ""), (HAIKU, "advisor")]
+    assert alone.agent_turns[0]["total_usage"]["input_tokens"] == 81_800
+    models = {
+        "claude_sonnet_4_5": model(81_000, 0, 100, 200, 0.0276),
+        "claude_haiku_4_5": model(0, 0, 700, 100, 0.0012),
+    }
+    got = assembled("claude-code", [*lines, charged(READ, 0.0288, **models)])
+    assert billed(got) == [(SONNET, "", 27_600_000), (HAIKU, "advisor", 1_200_000)]
