@@ -63,6 +63,7 @@ class Homes:
     """The files and threads of the runs that were read: a copy of a run in another file adds nothing to it."""
 
     of: dict[str, tuple[str, str]] = field(default_factory=dict)  # run -> (file, thread)
+    originals: dict[str, str] = field(default_factory=dict)  # a copy of a run, by its own name -> the run
 
     def claim(self, run: str, file: str, thread: str) -> bool:
         """Return True if the run is this file's: the first file that has it decides, and where it belongs."""

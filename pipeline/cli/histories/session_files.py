@@ -23,6 +23,7 @@ from turnmill.errors import CallerError
 AGENT: Final = "agent-"  # how names of sub-agents' files begin
 HEAD_BYTES: Final = 16_384  # in which a session says when it began, and whether it is a fork
 TIME: Final = re.compile(rb'"timestamp": ?"([^"]+)"')
+FORK: Final = re.compile(rb'"forkedFrom": ?\{[^}]*"sessionId": ?"([^"]+)"')  # the session that was forked
 UUID_CHARACTERS: Final = 36
 EVENTS: Final = "events.jsonl"  # in a folder with the session's id
 # In YAML; of a longer name its first line.
@@ -62,17 +63,27 @@ def paths_of(source: Source, paths: Sequence[Path]) -> set[Path]:
 
 def in_order(files: Iterable[Path]) -> list[Path]:
     """Return the files by age; forks come after all that they may be copies of."""
-    return sorted(files, key=_order)
+    facts = {file: _head(file) for file in files}
+    sources = {name_of(file): source for file, (_, source, _) in facts.items() if source}
+
+    def order(file: Path) -> tuple[int, bytes, str]:
+        forks, source, began = facts[file]
+        while source in sources and forks <= len(sources):  # a fork of a fork comes after that
+            forks, source = forks + 1, sources[source]
+        return forks, began, str(file)
+
+    return sorted(facts, key=order)
 
 
-def _order(file: Path) -> tuple[bool, bytes, str]:
+def _head(file: Path) -> tuple[int, str, bytes]:
+    """Return whether a session is a fork, the session that was forked, and when it began."""
     try:
         with file.open("rb") as opened:
             head = opened.read(HEAD_BYTES)
     except OSError:  # who reads it says so
         head = b""
-    began = TIME.search(head)
-    return b'"forkedFrom"' in head, began[1] if began else b"", str(file)
+    began, source = TIME.search(head), FORK.search(head)
+    return b'"forkedFrom"' in head, source[1].decode(errors="replace") if source else "", began[1] if began else b""
 
 
 def name_of(file: Path) -> str:

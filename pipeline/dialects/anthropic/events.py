@@ -9,7 +9,8 @@
 | content_block_delta | extends the block of its index; a signature replaces |
 | content_block_delta of an unknown type, or of another kind of block | SystemMessage data-app-content_block_delta |
 | content_block_stop | nothing: `message_stop` closes all |
-| message_delta | why the message ends, and its usage so far, which replaces the previous usage |
+| message_delta | why the message ends, and its usage so far; a zero does not replace a count |
+| `usage.iterations` of type compaction, advisor_message | responses beside the answer, whose usage excludes them |
 | message_stop | the call ended well |
 | a block, or a delta, behind the end of its call | refused: it belongs to no message |
 | message | a whole answer, as one event |
@@ -26,7 +27,7 @@ from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Delta, Handler, Stretch, Violation, nothing
 from pipeline.dialects import model_calls
 from pipeline.dialects.anthropic.keys import note
-from pipeline.dialects.anthropic.message import MessageAnswer
+from pipeline.dialects.anthropic.message import MessageAnswer, set_apart
 from pipeline.dialects.anthropic.request import READER
 from pipeline.dialects.model_calls import calls_of
 from topics.json_text import Fields
@@ -148,8 +149,7 @@ def _start(builder: Builder, message: Fields) -> None:
     calls = calls_of(builder)
     response = model_calls.open_response(builder)
     if calls.answer is None:
-        provider = builder.context.provider_name or "anthropic"
-        calls.answer = MessageAnswer(response, provider, builder.scratch["names"])
+        calls.answer = MessageAnswer(response, _provider(builder), builder.scratch["names"])
     calls.shut = False
     calls.answer.start(message, builder.at)
     _count(builder, calls.answer)
@@ -184,6 +184,13 @@ def _count(builder: Builder, answer: MessageAnswer) -> None:
     usage = answer.spent()
     if usage is not None:
         builder.usage(usage, answer.response)
+    if "iterations" in answer.usage:
+        model = answer.response.fields.get("model_name")
+        set_apart(builder, answer.usage, _provider(builder), model, answer.asides)
+
+
+def _provider(builder: Builder) -> str:
+    return builder.context.provider_name or "anthropic"
 
 
 def _unknown_fields(event: Fields, *known: str) -> Fields:

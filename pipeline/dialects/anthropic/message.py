@@ -9,11 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from pipeline.assembly.builder import Builder
 from pipeline.assembly.parts import Message, Part
 from pipeline.dialects.anthropic.keys import note
-from pipeline.dialects.wire_values import text_or_empty
+from pipeline.dialects.wire_values import objects, text_or_empty
 from pipeline.turns.arguments import arguments
 from pipeline.turns.text import join
+from pipeline.turns.tokens import SUMMED_CALLS, normal
 from topics.json_text import Fields
 
 FINISH_REASONS: Final = {
@@ -24,7 +26,11 @@ FINISH_REASONS: Final = {
     "stop_sequence": "stop",
 }
 READ_KEYS: Final = frozenset({"id", "type", "role", "model", "content", "usage", "stop_reason"})
-UNCACHED: Final = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+WRITTEN: Final = "cache_creation_input_tokens"
+UNCACHED: Final = ("input_tokens", WRITTEN, "cache_read_input_tokens")
+BESIDE: Final = {"compaction": "compaction", "advisor_message": "advisor"}  # iterations not in the message's usage
+FALLBACK: Final = "fallback_message"  # the iteration of the model that served after another had declined
+SERVED: Final = ("service_tier", "speed", "inference_geo")
 CALLS: Final = {"tool_use": "tool-call", "server_tool_use": "builtin-tool-call", "mcp_tool_use": "builtin-tool-call"}
 RESULT: Final = "_tool_result"  # the suffix of the types of server tools' results
 REDACTED: Final = "redacted_thinking"
@@ -54,6 +60,7 @@ class MessageAnswer:
     names: Fields
     blocks: list[tuple[int, Block]] = field(default_factory=list)
     usage: Fields = field(default_factory=dict)
+    asides: list[Message] = field(default_factory=list)  # responses beside it, in the order of its iterations
     stop_reason: Any = None
     settled: bool = False
 
@@ -91,12 +98,15 @@ class MessageAnswer:
         return next((block for number, block in reversed(self.blocks) if number == index), None)
 
     def end(self, delta: Fields, usage: Any) -> None:
-        """Apply `message_delta`: stop reason and usage; a null count leaves the previous one."""
+        """Apply `message_delta`: stop reason and usage; a null count, or a zero, leaves the previous one."""
         reason = delta.get("stop_reason")
         self.stop_reason = reason if isinstance(reason, str) else None
         note(self.response.fields, {key: value for key, value in delta.items() if key not in READ_KEYS})
         if isinstance(usage, dict):
-            self.usage |= {key: value for key, value in usage.items() if value is not None}
+            self.usage = merged(self.usage, usage)
+            for iteration in self._iterations():
+                if iteration.get("type") == FALLBACK and isinstance(iteration.get("model"), str):
+                    self.response.fields["model_name"] = iteration["model"]
 
     def calls(self) -> list[Part]:
         """Return the calls of the application's tools."""
@@ -128,15 +138,67 @@ class MessageAnswer:
         """Return ThreadProtocol's usage: `input_tokens` include those of caches. None if no usage was reported."""
         if not self.usage:
             return None
-        counts = [self.usage.get(key) for key in UNCACHED]
-        known = [count for count in counts if isinstance(count, int) and not isinstance(count, bool)]
-        return {**self.usage, "input_tokens": sum(known)} if known else self.usage
+        kinds = [iteration.get("type") for iteration in self._iterations()]
+        summed = kinds.count("message") > 1 and FALLBACK not in kinds  # a declined attempt is not in the usage
+        return with_caches(self.usage) | ({SUMMED_CALLS: True} if summed else {})
+
+    def _iterations(self) -> list[Fields]:
+        return objects(self.usage.get("iterations"))
 
     def _append(self, index: int, block: Block, at: int) -> None:
         self.blocks.append((index, block))
         self.response.parts.append(block.part)
         if self.response.first_part_at is None:
             self.response.first_part_at = at
+
+
+def merged(before: Fields, usage: Fields) -> Fields:
+    """Return a usage object with newer counts; a null, or a zero behind a count, leaves what was known."""
+    both = dict(before)
+    for key, value in usage.items():
+        known = both.get(key)
+        if isinstance(value, dict) and isinstance(known, dict):
+            both[key] = merged(known, value)
+        elif value is not None and (value or not known):
+            both[key] = value
+    return both
+
+
+def with_caches(usage: Fields) -> Fields:
+    """Return a usage object whose `input_tokens` include the tokens of caches; the API's exclude them."""
+    usage = with_written(usage)
+    known = [count for key in UNCACHED if _is_count(count := usage.get(key))]
+    return {**usage, "input_tokens": sum(known)} if known else usage
+
+
+def with_written(usage: Fields) -> Fields:
+    """Return a usage object with the sum of the tokens written to caches, where they are told by lifetime alone."""
+    written = usage.get("cache_creation")
+    if not isinstance(written, dict) or usage.get(WRITTEN):
+        return usage
+    counts = [count for count in written.values() if _is_count(count)]
+    return {**usage, WRITTEN: sum(counts)} if counts else usage
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def set_apart(builder: Builder, usage: Fields, provider: str, model: Any, known: list[Message]) -> None:
+    """Add the calls that the usage of a message does not include as responses beside it, or set their usage anew.
+
+    `known`: those that were added before, in the order of the iterations. `model`: the message's.
+    """
+    served: Fields = {key: usage[key] for key in SERVED if key in usage}
+    beside = [one for one in objects(usage.get("iterations")) if str(one.get("type")) in BESIDE]
+    for number, iteration in enumerate(beside):
+        counts = {key: value for key, value in iteration.items() if key not in ("type", "model")}
+        spent = normal({**served, **with_caches(counts)})
+        if number < len(known):
+            known[number].fields["usage"] = spent
+            continue
+        named = next((name for name in (iteration.get("model"), model) if isinstance(name, str)), None)
+        known.append(builder.beside(BESIDE[iteration["type"]], spent, model=named, provider=provider))
 
 
 @dataclass(slots=True, eq=False)

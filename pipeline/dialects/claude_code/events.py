@@ -16,6 +16,7 @@ The command is `claude -p --output-format stream-json`.
 | other `system` lines (hooks, `compact_boundary`, …), `rate_limit_event` | SystemMessage `custom:claude-code.SUBTYPE` |
 | `control_request` `can_use_tool`, `hook_callback`; its answer | SystemMessage `custom:claude-code.control_…` |
 | `result` | tokens, cost, denials; `success` without `is_error`: the run is complete, unless it goes on |
+| `total_cost_usd`, `modelUsage` in it | the costs of responses, and calls beside them (`costs.py`) |
 | `result`, twice in a row | the same line, even without a `uuid` |
 | `keep_alive`, `tool_progress`, `status`, `thinking_tokens` and their like | nothing |
 | `ai-title`, `custom-title`, `summary` of a transcript | the thread's title |
@@ -36,6 +37,7 @@ from pipeline.dialects.anthropic.keys import META as OF_BLOCK
 from pipeline.dialects.claude_code import lines, partials
 from pipeline.dialects.claude_code import session as sessions
 from pipeline.dialects.claude_code.blocks import prompts_of_request
+from pipeline.dialects.claude_code.costs import tell
 from pipeline.dialects.claude_code.session import PREFIX, Session, Thread, settle
 from topics.json_text import Fields
 
@@ -63,6 +65,7 @@ def system(builder: Builder, event: Fields) -> None:
     data = _data(event)
     if kind in SILENT:
         return
+    session.compacted = session.compacted or kind == "compact_boundary"
     if kind == "init":
         _init(builder, session, event, data)
         builder.asked = {key: value for key, value in data.items() if key not in ("subtype", "uuid", "session_id")}
@@ -85,7 +88,7 @@ def result(builder: Builder, event: Fields) -> None:
     session.ended = event
     thread = session.main
     thread.shut()
-    session.usages.append(event.get("usage"))
+    session.results.append(event)
     last = next((m for m in reversed(builder.messages) if m.kind == "response" and m not in thread.errors), None)
     reason = event.get("stop_reason")
     if last is not None and isinstance(reason, str) and "stop_reason" not in last.fields.get(OF_BLOCK, {}):
@@ -123,6 +126,13 @@ def beside(builder: Builder, event: Fields) -> None:
     builder.system(f"{PREFIX}{event['type']}", _data(event))
 
 
+def reset(builder: Builder, event: Fields) -> None:
+    """Keep the line, after which the sums in `result` lines begin anew."""
+    session: Session = builder.scratch
+    session.results.append(None)
+    beside(builder, event)
+
+
 def title(builder: Builder, event: Fields) -> None:
     """Set the thread's title: a transcript's, or the title that its user chose."""
     text = event.get("customTitle") or event.get("aiTitle") or event.get("summary")
@@ -151,7 +161,8 @@ def finish(builder: Builder, end: str) -> None:
         if thread.name:
             thread.builder.notes |= {key: builder.notes[key] for key in MISSING if key in builder.notes}
             thread.builder.end_turn(how)
-    settle(builder, session.main, session.usages)
+    settle(builder, session.main, [result.get("usage") for result in session.results if result])
+    tell(builder, session)
     if end == "disconnected" or (builder.context.imported and not builder.facts_only):
         builder.end_turn(end)
 
@@ -249,7 +260,7 @@ HANDLERS: Final[dict[str, Handler]] = {
     "control_request": control_request,
     "control_response": control_response,
     "rate_limit_event": beside,
-    "conversation_reset": beside,
+    "conversation_reset": reset,
     **dict.fromkeys(("ai-title", "custom-title", "summary"), title),
     **dict.fromkeys(("keep_alive", "tool_progress", "auth_status", "prompt_suggestion", "transcript_mirror"), nothing),
     "control_cancel_request": nothing,

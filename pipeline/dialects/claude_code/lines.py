@@ -8,6 +8,7 @@ from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Violation
 from pipeline.assembly.parts import Message, Part
 from pipeline.dialects.anthropic.keys import note
+from pipeline.dialects.anthropic.message import set_apart
 from pipeline.dialects.claude_code.blocks import part_of, prompts
 from pipeline.dialects.claude_code.session import INPUT, META, PREFIX, Session, Thread, name_of, normal, thread_of
 from pipeline.dialects.wire_values import note_under
@@ -167,7 +168,10 @@ def _is_same(streamed: Fields, whole: Fields) -> bool:
 def _tell(thread: Thread, response: Message, message: Fields) -> None:
     """Set stop reason and tokens: the output count on a line is a placeholder until the message is over."""
     reason = message.get("stop_reason")
-    usage = normal(message.get("usage"))
+    told = message.get("usage")
+    usage = normal(told)
+    if isinstance(told, dict) and "iterations" in told:
+        set_apart(thread.builder, told, response.fields["provider_name"], message.get("model"), thread.asides)
     if isinstance(reason, str):
         stopped(response, reason)
         if usage:

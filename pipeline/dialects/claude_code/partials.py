@@ -11,6 +11,7 @@ from typing import Any
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Violation
 from pipeline.assembly.parts import Part
+from pipeline.dialects.anthropic.message import merged
 from pipeline.dialects.claude_code.blocks import begun, delta_text
 from pipeline.dialects.claude_code.lines import open_message, stopped
 from pipeline.dialects.claude_code.session import Session, Thread, name_of, normal, thread_of
@@ -99,8 +100,7 @@ def _delta(thread: Thread, reason: Any, usage: Any) -> None:
         stopped(response, reason)
     if not isinstance(usage, dict):
         return
-    nonzero = {key: value for key, value in usage.items() if value}
-    counts = normal({**(thread.sent or {}), "output_tokens": 0, **nonzero})
+    counts = normal(merged({**(thread.sent or {}), "output_tokens": 0}, usage))
     if counts:
         response.fields["usage"] = counts
         if isinstance(reason, str):

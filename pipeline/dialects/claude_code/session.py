@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.parts import Context, Message, Part
+from pipeline.dialects.anthropic.message import with_written
 from pipeline.turns import tokens
 from topics import json_text
 from topics.json_text import Fields
@@ -25,6 +26,13 @@ AGENT: Final = "agent"  # of a sub-agent whose type is on no line
 CACHE_READ: Final = "cache_read_input_tokens"
 WRITTEN: Final = "cache_creation_input_tokens"
 INPUT: Final = ("input_tokens", CACHE_READ, WRITTEN)
+READ: Final = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "cache_write_1h_tokens")
+SERVED: Final = ("service_tier", "speed", "inference_geo")
+DETAILS: Final = (  # counts inside objects
+    ("thinking_tokens", "output_tokens_details", "thinking_tokens"),
+    ("cache_write_1h_tokens", "cache_creation", "ephemeral_1h_input_tokens"),
+    ("web_searches", "server_tool_use", "web_search_requests"),
+)
 
 
 @dataclass(slots=True, eq=False)
@@ -45,6 +53,7 @@ class Thread:
     awaited: list[Part] = field(default_factory=list)
     answered: bool = False
     streams: bool = False
+    asides: list[Message] = field(default_factory=list)  # responses beside the current message
     torn: list[Message] = field(default_factory=list)
     errors: list[Message] = field(default_factory=list)
     exact: list[Message] = field(default_factory=list)  # responses whose own tokens are final
@@ -53,7 +62,7 @@ class Thread:
         """Close the current API message: no more of its lines come."""
         self.builder.close_response(keep_open=True)
         self.message_id, self.request_id, self.sent = None, None, None
-        self.streamed, self.awaited = {}, []
+        self.streamed, self.awaited, self.asides = {}, [], []
         self.answered = self.streams = False
 
 
@@ -67,12 +76,18 @@ class Session:
 
     threads: dict[str, Thread]
     seen: dict[str, str] = field(default_factory=dict)
-    usages: list[Any] = field(default_factory=list)  # of the `result` lines
+    results: list[Fields | None] = field(default_factory=list)  # None: their sums begin anew
+    compacted: bool = False
     init: Fields | None = None
     ended: Fields | None = None
     agents: dict[str, str] = field(default_factory=dict)
     tasks: dict[str, str] = field(default_factory=dict)
     asked: set[str] = field(default_factory=set)
+
+    @property
+    def hidden(self) -> bool:
+        """Return True if the run had calls whose tokens no line tells: of sub-agents, and of a compaction."""
+        return self.compacted or len(self.threads) > 1 or bool(self.agents)
 
     @property
     def main(self) -> Thread:
@@ -152,6 +167,7 @@ def normal(usage: Any) -> Fields:
     """Return ThreadProtocol's counts of a usage object of the API; {} if it has none."""
     if not isinstance(usage, dict):
         return {}
+    usage = with_written(usage)
     known = {key: usage[key] for key in INPUT if _is_count(usage.get(key))}
     counts: Fields = {"input_tokens": sum(known.values())} if known else {}
     if _is_count(usage.get("output_tokens")):
@@ -160,32 +176,44 @@ def normal(usage: Any) -> Fields:
         counts["cache_read_tokens"] = known[CACHE_READ]
     if known.get(WRITTEN):
         counts["cache_write_tokens"] = known[WRITTEN]
-    match usage.get("output_tokens_details"):
-        case {"thinking_tokens": int(count)} if count > 0:
-            counts["thinking_tokens"] = count
-    return counts if any(counts.values()) else {}
+    for name, key, inner in DETAILS:
+        details = usage.get(key)
+        count = details.get(inner) if isinstance(details, dict) else None
+        if _is_count(count) and count:
+            counts[name] = count
+    if not any(counts.values()):
+        return {}
+    return counts | {
+        key: tier for key in SERVED if isinstance(tier := usage.get(key), str) and tier not in tokens.STANDARD
+    }
 
 
 def settle(builder: Builder, thread: Thread, usages: list[Any]) -> None:
     """Set the tokens of the run's responses by the sums in its `result` lines, `usages`.
 
     If responses have complete counts of their own, from partial messages, and these add up to the sum, they stay.
-    Otherwise the last response gets the sum.
+    If only their input does, the last response gets the rest of the output. Otherwise it gets the sum.
     """
-    sums = tokens.total([counts for usage in usages if (counts := normal(usage))])
+    counted = [counts for usage in usages if (counts := normal(usage))]
+    sums = tokens.total(counted)
     if not sums:
         return
+    served: Fields = {key: counts[key] for counts in counted for key in SERVED if key in counts}
     responses = [message for message in builder.messages if message.kind == "response" and "usage" in message.fields]
     exact = all(any(message is other for other in thread.exact) for message in responses)
+    said = [m for m in builder.messages if m.kind == "response" and all(m is not e for e in thread.errors)]
+    last = said[-1] if said else None
     total = tokens.total([message.fields["usage"] for message in responses])
     if exact and total and all(total.get(key) == sums.get(key) for key in ("input_tokens", "output_tokens")):
         return
+    if total and last in responses and all(total.get(key, 0) == sums.get(key, 0) for key in READ):
+        rest = {name: max(sums[name] - total.get(name, 0), 0) for name in sums if name not in READ}
+        last.fields["usage"] |= {name: last.fields["usage"].get(name, 0) + count for name, count in rest.items()}
+        return
     for message in responses:
         del message.fields["usage"]
-    said = (m for m in reversed(builder.messages) if m.kind == "response" and all(m is not e for e in thread.errors))
-    last = next(said, None)
     if last is not None:
-        last.fields["usage"] = sums
+        last.fields["usage"] = {**sums, **served} | ({tokens.SUMMED_CALLS: True} if len(said) > 1 else {})
     else:
         builder.total_usage = sums
         builder.telemetry.append((builder.at, "data-sys-usage", sums))

@@ -129,6 +129,8 @@ class Session:
                 yield RunOver(other.name, "complete")
         fork = line.get("forkedFrom")
         run = str(fork["messageUuid"] if isinstance(fork, dict) else line["uuid"])
+        if isinstance(fork, dict):  # a fork of a fork names the copy in that
+            run = self._homes.originals[str(line["uuid"])] = self._homes.originals.get(run, run)
         if chain.thread is None:
             session = self._name if not (isinstance(fork, dict)) else str(fork["sessionId"])
             name = self._agent or chain.name

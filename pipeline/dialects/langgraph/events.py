@@ -8,6 +8,7 @@
 | messages | chunks, added up by task and id; whole messages that were not streamed |
 | messages/metadata, messages/partial, messages/complete | a message's metadata; the message so far; the whole message |
 | on_chat_model_stream, on_chat_model_end | the same of `astream_events` |
+| … with the tag `nostream` | if no state contains its message, a response beside the answer |
 | on_chain_start, on_chain_stream, on_chain_end | of the root: its input, what nodes wrote, its last state and the end |
 | lifecycle (v3) | of the root: completed, interrupted: the turn is complete; failed: it is not |
 | on_chain_start, lifecycle running, of the root | from then on, only the root's end makes the turn complete |
@@ -41,6 +42,10 @@ from pipeline.dialects.langgraph.shapes import V3, StreamEvent, message_of, stre
 from pipeline.dialects.langgraph.stream import TASK, Stream, is_text
 from pipeline.dialects.langgraph.turn import write
 from topics.json_text import Fields
+
+SPOKEN: Final = {"on_chat_model_stream": "chunk", "on_chat_model_end": "output"}
+HIDDEN: Final = "nostream"  # the tag of a model's call that LangGraph does not stream
+SUMMARISER: Final = "SummarizationMiddleware"  # in the names of its nodes
 
 Mode = Callable[[Builder, Stream, StreamEvent], None]
 
@@ -240,10 +245,11 @@ def _events(builder: Builder, stream: Stream, event: StreamEvent) -> None:
         stream.begun, stream.root = True, raw.get("run_id")
         request.record_start(stream, metadata)
     is_root = not parents and (not stream.begun or raw.get("run_id") == stream.root)
-    if kind == "on_chat_model_stream":
-        _hear(builder, stream, namespace, data["chunk"], metadata)
-    elif kind == "on_chat_model_end":
-        _hear(builder, stream, namespace, data["output"], metadata)
+    if kind in SPOKEN:
+        said = data[SPOKEN[kind]]
+        _hear(builder, stream, namespace, said, metadata)
+        if HIDDEN in (raw.get("tags") or ()) and isinstance(name := (message_of(said) or {}).get("id"), str):
+            stream.hidden[name] = "summary" if SUMMARISER in str(metadata.get("langgraph_node")) else "background"
     elif kind == "on_chain_start" and len(parents) <= 1 and not stream.based:
         given = data.get("input")
         messages = given.get("messages") if isinstance(given, dict) else None

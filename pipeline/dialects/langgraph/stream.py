@@ -31,7 +31,7 @@ class Entry:
 
     `rank`: step and index of the task that wrote it, if several ran at once. `old`: of an earlier run. `confirmed`: it
     is in the state. `streamed`: it was streamed before it was written. `broken`: its task began another message before
-    this one ended.
+    this one ended. `repeated`: an answer of an earlier run, in a history that was written anew.
     """
 
     message: Fields
@@ -47,6 +47,7 @@ class Entry:
     confirmed: bool = False
     streamed: bool = True
     broken: bool = False
+    repeated: bool = False
     usage: Fields | None = None
 
     def add(self, chunk: Fields) -> None:
@@ -107,6 +108,8 @@ class Stream:
     beside: list[Message] = field(default_factory=list)
     rest: Fields = field(default_factory=dict)  # other keys of the state
     base: list[Fields] = field(default_factory=list)
+    earlier: set[str] = field(default_factory=set)  # the ids of its messages
+    hidden: dict[str, str] = field(default_factory=dict)  # the purposes of calls that are not shown, by message id
     checkpoint: str | None = None
     checkpoints: dict[str, None] = field(default_factory=dict)
 
@@ -170,13 +173,14 @@ class Stream:
         first = not self.based and not self.updated and not any(entry.namespace == () for entry in self.heard)
         if first:
             self.base = messages
+            self.earlier = {message["id"] for message in messages if isinstance(message.get("id"), str)}
         before = list(self.state)
         self.state = []
         for message in messages:
             known = next((entry for entry in before if _same(entry.message, message)), None)
             if known is None:
                 known = self._confirmed(message, at)
-                known.old = first
+                known.old, known.repeated = first, known.repeated and not first
             else:
                 before.remove(known)
                 known.message = _keeping_usage(message, known.message)
@@ -192,7 +196,7 @@ class Stream:
         """Return a new message of the state, with the times of its chunks."""
         message_id = message.get("id")
         heard = next((entry for entry in self.heard if message_id in entry.ids and not entry.confirmed), None)
-        entry = Entry(message, at, at, whole=True, confirmed=True)
+        entry = Entry(message, at, at, whole=True, confirmed=True, repeated=message_id in self.earlier)
         if heard is None:
             spoken = any(other.message.get("type") == "ai" for other in self.heard)
             entry.streamed = not isinstance(message_id, str) or spoken

@@ -10,6 +10,7 @@ from pipeline.assembly.parts import Message, Part, awaiting
 from pipeline.dialects.langgraph.parts import META, content, response_parts
 from pipeline.dialects.langgraph.stream import OF_TOOLS, Entry, Stream
 from pipeline.dialects.wire_values import objects, text_or_empty
+from pipeline.turns.tokens import STANDARD
 from topics.json_text import Fields
 
 REASONS: Final = {
@@ -28,6 +29,8 @@ REASONS: Final = {
     "refusal": "content_filter",
 }
 
+LIFETIMES: Final = ("ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens")
+TIERS: Final = ("flex", "priority")
 KNOWN: Final = frozenset(  # fields of LangChain's messages; `chunk` is ours
     {"type", "role", "chunk", "content", "id", "name", "tool_calls", "invalid_tool_calls", "tool_call_chunks"}
     | {"usage_metadata", "response_metadata", "additional_kwargs", "chunk_position", "example"}
@@ -38,6 +41,7 @@ KNOWN: Final = frozenset(  # fields of LangChain's messages; `chunk` is ours
 def write(builder: Builder, stream: Stream, end: str) -> None:
     """Append the run's messages to the builder's turn: those of the state, if one came, else the streamed ones."""
     complete = end == "complete"
+    _set_apart(builder, stream)
     if complete and stream.based and not stream.updated and not stream.heard:
         _take_for_new(stream)
     if stream.updated:
@@ -53,7 +57,8 @@ def write(builder: Builder, stream: Stream, end: str) -> None:
     for entry, whole in chosen:
         message, kind = entry.settle(), entry.message.get("type")
         if kind == "ai" and not (complete and not whole):
-            _respond(builder, entry, message, whole=whole, billed=entry.streamed or stream.valued or not stream.heard)
+            told = entry.streamed or stream.valued or not stream.heard
+            _respond(builder, entry, message, whole=whole, billed=told and not entry.repeated)
         elif kind == "tool" and whole:
             _answer(builder, entry, message)
         elif kind == "human" and whole and builder.last_response() is None:
@@ -69,6 +74,24 @@ def write(builder: Builder, stream: Stream, end: str) -> None:
     for beside in sorted([*stream.beside, *_children(stream)], key=lambda message: message.at):
         later = (n for n, other in enumerate(builder.messages) if other.at > beside.at)
         builder.messages.insert(next(later, len(builder.messages)), beside)
+
+
+def _set_apart(builder: Builder, stream: Stream) -> None:
+    """Add the calls that the stream hides, and whose messages are not in the state, beside the answer."""
+    if not stream.hidden:
+        return
+    ids = {entry.message.get("id") for entry in stream.state}
+    heard, stream.heard = stream.heard, []
+    for entry in heard:
+        purpose = next((stream.hidden[name] for name in entry.ids if name in stream.hidden), None)
+        if purpose is None or entry.confirmed or entry.ids & ids:
+            stream.heard.append(entry)
+            continue
+        fields = response_fields(entry.settle())
+        if "usage" in fields:
+            builder.beside(
+                purpose, fields["usage"], model=fields.get("model_name"), provider=fields.get("provider_name")
+            )
 
 
 def _take_for_new(stream: Stream) -> None:
@@ -135,8 +158,29 @@ def response_fields(message: Fields) -> Fields:
     if fields.get("finish_reason") == "stop" and (message.get("tool_calls") or message.get("invalid_tool_calls")):
         fields["finish_reason"] = "tool_call"
     if isinstance(message.get("usage_metadata"), dict):
-        fields["usage"] = dict(message["usage_metadata"])
+        fields["usage"] = _usage(message["usage_metadata"], metadata.get("service_tier"))
     return {**fields, **_other_fields(message)}
+
+
+def _usage(usage: Fields, tier: Any) -> Fields:
+    """Return tokens with those written to the cache, which langchain-anthropic tells by their lifetimes alone.
+
+    langchain-openai puts a service tier before the names of the counts in it.
+    """
+    known = dict(usage)
+    details = usage.get("input_token_details")
+    details = details if isinstance(details, dict) else {}
+    written = [count for key in LIFETIMES if isinstance(count := details.get(key), int)]
+    if any(written) and not details.get("cache_creation"):
+        known["cache_write_tokens"] = sum(written)
+    for name in TIERS:
+        if details.get(name) is not None:
+            tier, told = name, usage.get("output_token_details")
+            known["cache_read_tokens"] = details.get(f"{name}_cache_read")
+            known["thinking_tokens"] = told.get(f"{name}_reasoning") if isinstance(told, dict) else None
+    if isinstance(tier, str) and tier not in STANDARD:
+        known["service_tier"] = tier
+    return known
 
 
 def _answer(builder: Builder, entry: Entry, message: Fields) -> None:

@@ -247,6 +247,28 @@ def test_sub_agents_and_forks_are_found_whatever_their_place(tmp_path: Path) -> 
     assert len(store.runs) == 4
 
 
+@pytest.mark.parametrize("names", [("ccc", "bbb", "aaa"), ("aaa", "bbb", "ccc"), ("bbb", "aaa", "ccc")])
+def test_a_fork_of_a_fork_adds_only_its_own_runs(tmp_path: Path, names: tuple[str, ...]) -> None:
+    """A line that was copied twice names the copy in the first fork, whose file may come later by its name."""
+    claude, fork, second = map(Claude, names)
+    asked = claude.ask("Heat the oven")
+    claude.say("It is hot.")
+    copied = fork.ask("Heat the oven", forkedFrom={"sessionId": claude.session, "messageUuid": asked["uuid"]})
+    own = fork.ask("Bake cake")
+    second.ask("Heat the oven", forkedFrom={"sessionId": fork.session, "messageUuid": copied["uuid"]})
+    second.ask("Bake cake", forkedFrom={"sessionId": fork.session, "messageUuid": own["uuid"]})
+    second.ask("Bake pie")
+    for session in (claude, fork, second):
+        session.write(tmp_path)
+    store = Store()
+    run_import(store, tmp_path)
+    runs = {run.events[0]["message"]["content"]: run.opened for run in store.runs}
+    assert len(store.runs) == len(runs) == 3
+    assert {opened.thread for opened in runs.values()} == {claude.session}
+    assert runs["Bake pie"].info["continues"] == runs["Bake cake"].run
+    assert runs["Bake cake"].info["continues"] == runs["Heat the oven"].run
+
+
 def test_a_session_that_is_stored_keeps_its_thread_whatever_was_forked_from_it(tmp_path: Path) -> None:
     claude = Claude("one")
     claude.ask("Heat the oven")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pipeline.turns.tokens import tier_of
 from tests.support.assembled import Assembled, assembled
 
 Fields = dict[str, Any]
@@ -224,3 +225,71 @@ def test_a_whole_answer() -> None:
     got = run(request(USER), body)
     assert (status(got), said(got)) == ("complete", [["x"]])
     assert got.agent_turns[0]["total_usage"]["output_tokens"] == 1
+
+
+# Counts and types of iterations as in anthropic 2.14.0 (`BetaUsage`); its documentation says that the tokens of a
+# `compaction` entry are not included in the top-level usage.
+COMPACTION: Fields = {"type": "compaction", "input_tokens": 170_000, "output_tokens": 3_500}
+ADVICE: Fields = {"type": "advisor_message", "model": "claude-opus-4-6", "input_tokens": 900, "output_tokens": 50}
+SAMPLED: Fields = {"type": "message", "input_tokens": 23_000, "output_tokens": 1_000}
+
+
+def used(**usage: Any) -> list[Fields]:
+    return [{"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": usage}, STOP]
+
+
+def test_compaction_and_advice_are_beside_the_answer() -> None:
+    compaction = {**COMPACTION, "cache_read_input_tokens": 10_000, "cache_creation_input_tokens": 0}
+    counts = {"input_tokens": 23_000, "output_tokens": 1_000}
+    events = [start(), *text("x")]
+    early = {
+        "type": "message_delta",
+        "delta": {},
+        "usage": {**counts, "iterations": [{**COMPACTION, "output_tokens": 1}]},
+    }
+    got = run(*events, early, *used(**counts, service_tier="batch", iterations=[compaction, ADVICE, SAMPLED]))
+    answer, summary, advice = got.messages("response")
+    assert (answer["usage"]["input_tokens"], answer["usage"]["output_tokens"]) == (23_000, 1_000)
+    assert (summary["meta:purpose"], summary["model_name"], summary["parts"]) == ("compaction", "m", [])
+    assert summary["usage"]["input_tokens"] == 180_000
+    assert (summary["usage"]["cache_read_tokens"], summary["usage"]["service_tier"]) == (10_000, "batch")
+    assert (advice["meta:purpose"], advice["model_name"]) == ("advisor", "claude-opus-4-6")
+    total = got.agent_turns[0]["total_usage"]
+    assert (total["input_tokens"], total["output_tokens"]) == (203_900, 4_550)
+    assert "meta:summed" not in answer["usage"]
+
+
+def test_the_usage_of_several_samplings_is_known_to_be_a_sum() -> None:
+    loop = used(input_tokens=46_000, output_tokens=2_000, iterations=[SAMPLED, SAMPLED])
+    (answer,) = run(start(), *text("x"), *loop).messages("response")
+    assert answer["usage"]["meta:summed"] is True
+
+
+def test_the_model_that_served_after_a_fallback_is_named() -> None:
+    """A declined attempt is a `message` entry, and is not billed; the usage is that of the attempt that served."""
+    served = {**SAMPLED, "type": "fallback_message", "model": "claude-small"}
+    got = run(start(), *text("x"), *used(input_tokens=23_000, output_tokens=1_000, iterations=[SAMPLED, served]))
+    (answer,) = got.messages("response")
+    assert (answer["model_name"], answer["usage"]["input_tokens"]) == ("claude-small", 23_000)
+    assert "meta:summed" not in answer["usage"]
+
+
+def test_a_zero_behind_a_count_changes_nothing() -> None:
+    written = {"ephemeral_5m_input_tokens": 20_000, "ephemeral_1h_input_tokens": 80_000}
+    told = {"input_tokens": 1_000, "cache_read_input_tokens": 50_000, "cache_creation": written, "output_tokens": 1}
+    zeros = {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 0}
+    none = {"input_tokens": 0, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0, "cache_creation": zeros}
+    (answer,) = run(start(usage=told), *text("x"), *used(**none, output_tokens=500)).messages("response")
+    counts = {name: answer["usage"][name] for name in COUNTED}
+    assert counts == dict(zip(COUNTED, (151_000, 500, 50_000, 100_000, 80_000), strict=True))
+
+
+COUNTED = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "cache_write_1h_tokens")
+
+
+def test_searches_and_the_tier_stay() -> None:
+    used_tools = {"web_search_requests": 3, "web_fetch_requests": 0}
+    usage = {"input_tokens": 5, "output_tokens": 1, "server_tool_use": used_tools, "service_tier": "priority"}
+    (answer,) = run(start(usage={**usage, "inference_geo": "us"}), *text("x"), *stop()).messages("response")
+    assert answer["usage"]["web_searches"] == 3
+    assert tier_of(answer["usage"]) == "priority us only"

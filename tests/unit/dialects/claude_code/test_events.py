@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 
 from pipeline.dialects import DIALECTS
+from pipeline.stores.costs.rows import KINDS_OF_COST, usage_rows
+from pipeline.turns.tokens import tier_of
 from tests.support.assembled import THREAD_ID, Assembled, assembled
+from topics.json_text import Fields
 from topics.thread_rules import check
 
 NUMBERS = count()
@@ -310,3 +313,117 @@ def test_unknown_fields_of_a_line_and_of_its_message_are_kept() -> None:
     (response,) = run(INIT, line, result()).messages("response")
     assert response["meta:claude-code"]["later"] == 1
     assert response["meta:anthropic"]["context_management"] == {"edits": []}
+
+
+# What calls cost. Shapes as in claude-agent-sdk 0.2.189 (`ResultMessage`, `ModelUsage`); claude-sonnet-4-5 costs $3 for
+# a million tokens of input, $15 of output, $0.30 read from the cache, and $6 written to it for an hour.
+SONNET, HAIKU = "claude-sonnet-4-5", "claude-haiku-4-5"
+HOUR = {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 80_000}
+WROTE: Fields = {"input_tokens": 1_000, "cache_creation_input_tokens": 80_000, "output_tokens": 500}
+READ: Fields = {"input_tokens": 100, "cache_read_input_tokens": 81_000, "output_tokens": 200}
+
+
+def answered(number: int, usage: Fields, **more: Any) -> Fields:
+    message = {"id": f"m{number}", "model": SONNET, "content": [{"type": "text", "text": f"{number}"}], "usage": usage}
+    return {"type": "assistant", "message": {**message, "stop_reason": "end_turn", **more}, "session_id": "s"}
+
+
+def charged(usage: Fields, dollars: float, **models: Fields) -> Fields:
+    named = {name.replace("_", "-"): model for name, model in models.items()}
+    told = {"subtype": "success", "is_error": False, "usage": usage, "total_cost_usd": dollars}
+    return {"type": "result", "session_id": "s", **told, **({"modelUsage": named} if named else {})}
+
+
+def model(read: int, written: int, fresh: int, output: int, dollars: float) -> Fields:
+    counts = {"cacheReadInputTokens": read, "cacheCreationInputTokens": written, "inputTokens": fresh}
+    return {**counts, "outputTokens": output, "webSearchRequests": 0, "costUSD": dollars, "contextWindow": 200_000}
+
+
+def billed(got: Assembled) -> list[tuple[str, str, int | None]]:
+    rows = [row for record in got.records for row in usage_rows(record)]
+    return [(row["model"], row["purpose"], row["cost_nano_usd"]) for row in rows]
+
+
+def two_prompts() -> list[Fields]:
+    wrote = {**WROTE, "cache_creation": HOUR}
+    small = model(0, 0, 700, 100, 0.0012)
+    first = charged(wrote, 0.4917, claude_sonnet_4_5=model(0, 80_000, 1_000, 500, 0.4905), claude_haiku_4_5=small)
+    both = model(81_000, 80_000, 1_100, 700, 0.5181)
+    second = charged(READ, 0.5193, claude_sonnet_4_5=both, claude_haiku_4_5=small)
+    return [answered(1, wrote), first, answered(2, READ), second]
+
+
+def test_each_answer_costs_what_the_process_sums_have_grown_by_and_other_models_are_beside() -> None:
+    got = assembled("claude-code", two_prompts())
+    first, second, small = got.messages("response")
+    assert billed(got) == [(SONNET, "", 490_500_000), (SONNET, "", 27_600_000), (HAIKU, "background", 1_200_000)]
+    assert first["usage"]["cache_write_1h_tokens"] == 80_000
+    assert (small["parts"], small["usage"]["input_tokens"], second["usage"]["input_tokens"]) == ([], 700, 81_100)
+    total = got.agent_turns[0]["total_usage"]
+    assert (total["input_tokens"], total["output_tokens"]) == (162_800, 800)
+
+
+def test_a_process_that_served_earlier_runs_tells_nothing_about_this_one() -> None:
+    got = assembled("claude-code", two_prompts()[2:])
+    assert billed(got) == [(SONNET, "", 27_600_000)]
+    assert "cost_usd" not in got.messages("response")[0]["usage"], "it is computed"
+
+
+def test_the_sums_begin_anew_after_a_reset() -> None:
+    events = two_prompts()
+    again = charged(READ, 0.0276, claude_sonnet_4_5=model(81_000, 0, 100, 200, 0.0276))
+    reset = {"type": "conversation_reset", "new_conversation_id": "c", "session_id": "s"}
+    got = assembled("claude-code", [*events[:2], reset, events[2], again])
+    assert billed(got) == [(SONNET, "", 490_500_000), (SONNET, "", 27_600_000), (HAIKU, "background", 1_200_000)]
+
+
+def test_tokens_of_a_compaction_are_beside_and_share_the_cost_of_their_model() -> None:
+    compact = {"type": "system", "subtype": "compact_boundary", "session_id": "s"}
+    used = charged(READ, 0.6, claude_sonnet_4_5=model(81_000, 0, 150_100, 5_200, 0.5526))
+    got = assembled("claude-code", [compact, answered(1, READ), used])
+    assert billed(got) == [(SONNET, "", 27_600_000), (SONNET, "background", 525_000_000)]
+    assert got.messages("response")[1]["usage"]["input_tokens"] == 150_000
+
+
+def test_each_call_keeps_its_own_input_where_only_the_output_is_a_sum() -> None:
+    """Five calls of 60,010 tokens are each below the tier of 200,000 tokens, though their sum is above it."""
+    call = {"input_tokens": 10, "cache_read_input_tokens": 60_000, "output_tokens": 1}
+    lines = [answered(number, call, stop_reason=None) for number in range(5)]
+    sums = {"input_tokens": 50, "cache_read_input_tokens": 300_000, "output_tokens": 1_000}
+    got = assembled("claude-code", [*lines, charged(sums, 0.10515)])
+    assert [message["usage"]["input_tokens"] for message in got.messages("response")] == [60_010] * 5
+    assert sum(cost or 0 for *_, cost in billed(got)) == 105_150_000
+    untold = assembled("claude-code", [*lines, {**charged(sums, 0), "total_cost_usd": None}])
+    assert sum(cost or 0 for *_, cost in billed(untold)) == 105_150_000
+
+
+def test_a_sum_of_calls_that_are_not_told_is_marked() -> None:
+    lines = [answered(number, {}, stop_reason=None) for number in range(2)]
+    got = assembled("claude-code", [*lines, charged({"input_tokens": 250_000, "output_tokens": 9}, 0)])
+    assert got.messages("response")[-1]["usage"]["meta:summed"] is True
+    (row,) = [row for record in got.records for row in usage_rows(record) if row["input_tokens"]]
+    assert KINDS_OF_COST[row["cost_kind"]] == "estimated"
+
+
+def test_searches_thoughts_and_the_tier_are_kept() -> None:
+    details = {"server_tool_use": {"web_search_requests": 2}, "output_tokens_details": {"thinking_tokens": 60}}
+    usage = {**READ, **details, "service_tier": "priority", "speed": "standard"}
+    (answer,) = assembled("claude-code", [answered(1, usage), charged(usage, 0)]).messages("response")
+    assert (answer["usage"]["web_searches"], answer["usage"]["thinking_tokens"]) == (2, 60)
+    assert tier_of(answer["usage"]) == "priority"
+    assert "speed" not in answer["usage"]
+
+
+def test_advice_and_compactions_in_a_message_are_beside_it() -> None:
+    advice: Fields = {"type": "advisor_message", "model": HAIKU, "input_tokens": 700, "output_tokens": 100}
+    usage = {**READ, "iterations": [advice, {"type": "message", **READ}]}
+    lines = [answered(1, usage, stop_reason=None), answered(1, usage)]
+    alone = assembled("claude-code", [*lines, charged(READ, 0)])
+    assert [row[:2] for row in billed(alone)] == [(SONNET, ""), (HAIKU, "advisor")]
+    assert alone.agent_turns[0]["total_usage"]["input_tokens"] == 81_800
+    models = {
+        "claude_sonnet_4_5": model(81_000, 0, 100, 200, 0.0276),
+        "claude_haiku_4_5": model(0, 0, 700, 100, 0.0012),
+    }
+    got = assembled("claude-code", [*lines, charged(READ, 0.0288, **models)])
+    assert billed(got) == [(SONNET, "", 27_600_000), (HAIKU, "advisor", 1_200_000)]

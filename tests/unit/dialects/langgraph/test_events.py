@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from pipeline.dialects import DIALECTS
+from pipeline.stores.costs.rows import usage_rows
+from pipeline.turns.tokens import tier_of
 from tests.support.assembled import Assembled, assembled
 from topics.thread_rules import check
 from turnmill.wire.registry import box
@@ -338,3 +340,73 @@ def test_a_model_of_protocol_v3_that_does_not_stream() -> None:
     events = [event(1, "lifecycle", event="running"), event(2, "messages", [message, TASK]),
               event(3, "lifecycle", event="completed")]  # fmt: skip
     assert said(run(*events, end=None)) == ["Sun."]
+
+
+def test_tokens_written_to_the_cache_are_told_by_lifetime() -> None:
+    """langchain-anthropic sets `cache_creation` to 0 where the API tells lifetimes (`_create_usage_metadata`)."""
+    lifetimes = {"ephemeral_5m_input_tokens": 20_000, "ephemeral_1h_input_tokens": 80_000}
+    details = {"cache_read": 50_000, "cache_creation": 0, **lifetimes}
+    usage = {"input_tokens": 151_000, "output_tokens": 500, "total_tokens": 151_500, "input_token_details": details}
+    metadata = {"model_name": "claude-sonnet-4-5", "model_provider": "anthropic"}
+    got = run(updates(ai("m1", usage_metadata=usage, response_metadata=metadata)))
+    counts = got.messages("response")[0]["usage"]
+    assert (counts["cache_read_tokens"], counts["cache_write_tokens"]) == (50_000, 100_000)
+    assert counts["cache_write_1h_tokens"] == 80_000
+    assert [row["cost_nano_usd"] for row in usage_rows(got.records[-1])] == [580_500_000]
+
+
+def test_a_service_tier_stands_before_the_names_of_counts() -> None:
+    """In langchain-openai (`_create_usage_metadata`), for the tiers `flex` and `priority`."""
+    details = {"input_token_details": {"flex": 8, "flex_cache_read": 4}, "output_token_details": {"flex_reasoning": 2}}
+    usage = run(updates(ai("m1", usage_metadata={**USAGE, **details}))).messages("response")[0]["usage"]
+    assert (usage["cache_read_tokens"], usage["thinking_tokens"], tier_of(usage)) == (4, 2, "flex")
+    told = ai("m1", response_metadata={"service_tier": "priority"})
+    assert tier_of(run(updates(told)).messages("response")[0]["usage"]) == "priority"
+
+
+REMOVED: Fields = {"type": "remove", "id": "__remove_all__", "content": ""}
+REWRITTEN = updates(REMOVED, human("Summary.", "s"), ai("m0", "Rain."), human(), node="SummarizationMiddleware")
+
+
+def test_an_answer_of_an_earlier_run_in_a_rewritten_history_is_not_counted_again() -> None:
+    before = box([[], "values", {"messages": [human("Rain?", "h0"), ai("m0", "Rain."), human()]}])
+    after = box([[], "values", {"messages": [human("Summary.", "s"), ai("m0", "Rain."), human(), ai("m1")]}])
+    got = run(before, REWRITTEN, updates(ai("m1")), after)
+    assert got.agent_turns[0]["total_usage"] == USAGE
+    assert run(before, REWRITTEN, chunk("m1", "Su"), updates(ai("m1"))).agent_turns[0]["total_usage"] == USAGE
+
+
+def root_events(*inner: Fields) -> list[Fields]:
+    begin = {"event": "on_chain_start", "name": "LangGraph", "run_id": "r", "parent_ids": [], "data": {}}
+    last = {"messages": [human(), ai("m1")]}
+    end = {"event": "on_chain_end", "name": "LangGraph", "run_id": "r", "parent_ids": [], "data": {"output": last}}
+    return [begin, *inner, end]
+
+
+def hidden(node: str, message: Fields) -> Fields:
+    task = {"langgraph_node": node, "langgraph_checkpoint_ns": f"{node}:1"}
+    data = {"output": {**message, "response_metadata": {"model_name": "small"}}}
+    return {
+        "event": "on_chat_model_end",
+        "run_id": "c",
+        "tags": ["nostream"],
+        "parent_ids": ["r", "n"],
+        "metadata": task,
+        "data": data,
+    }
+
+
+@pytest.mark.parametrize(
+    ("node", "purpose"), [("SummarizationMiddleware.before_model", "summary"), ("guard", "background")]
+)
+def test_a_call_that_the_graph_hides_is_beside_the_answer(node: str, purpose: str) -> None:
+    got = run(*root_events(hidden(node, ai("s1", "Summary."))))
+    answer, aside = got.messages("response")
+    assert (aside["meta:purpose"], aside["model_name"], aside["parts"]) == (purpose, "small", [])
+    assert (answer["usage"], aside["usage"]) == (USAGE, USAGE)
+    assert got.agent_turns[0]["total_usage"]["input_tokens"] == 24
+
+
+def test_a_hidden_call_whose_message_is_in_the_state_is_the_answer() -> None:
+    (answer,) = run(*root_events(hidden("model", ai("m1")))).messages("response")
+    assert (answer["parts"][0]["content"], answer.get("meta:purpose")) == ("Sun.", None)
