@@ -31,7 +31,7 @@ from typing import Any, Final
 GROUPS: Final[dict[str, str]] = {
     "topics": "json_text state",
     "pipeline/turns": (
-        "arguments canonical column_text essence_filters event_coverage lineage media_kinds pending text "
+        "arguments asides canonical column_text essence_filters event_coverage lineage media_kinds pending text "
         "thread_document times tokens"
     ),
     "pipeline/assembly": (

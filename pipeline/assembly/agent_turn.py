@@ -49,7 +49,7 @@ def agent_turn(
             "interrupted_at": iso(turn.last_at),
             **({"detail": turn.error_text} if turn.error_text else {}),
         }
-    for message in turn.messages:
+    for message in (*turn.messages, *turn.asides):
         usage = message.fields.get("usage")
         if isinstance(usage, dict):
             message.fields["usage"] = tokens.normal(usage)
@@ -57,10 +57,14 @@ def agent_turn(
     staying = {id(message) for message in (turn.messages if complete else complete_cycles(turn.messages))}
     messages, timings = _messages(context, turn, started, staying, keep_telemetry=keep_telemetry)
     document["messages"] = messages
-    usages = [message.fields.get("usage") for message in turn.messages]
+    messages += [_aside(context, message, messages[-1]["timestamp"] if messages else None) for message in turn.asides]
+    known = [message.fields.get("usage") for message in (*turn.messages, *turn.asides)]
+    usages = [usage for usage in known if isinstance(usage, dict)]
     if turn.total_usage:
-        document["total_usage"] = tokens.normal(turn.total_usage)
-    elif total := tokens.total([usage for usage in usages if isinstance(usage, dict)]):
+        reported = tokens.normal(turn.total_usage)
+        besides = usages[len(usages) - len(turn.asides) :]
+        document["total_usage"] = {**reported, **(tokens.total([reported, *besides]) or {})} if besides else reported
+    elif total := tokens.total(usages):
         document["total_usage"] = total
     document.update(turn.turn_fields)
     document.update(turn.notes)
@@ -104,6 +108,15 @@ def _messages(
         document.update(message.fields)
         documents.append(document)
     return documents, timings
+
+
+def _aside(context: Context, message: Message, after: str | None) -> Fields:
+    """Return a response beside the answer, not before the message that it stands behind."""
+    at = iso(message.at)
+    head = {"message_type": "response", "timestamp": at if after is None else max(at, after)}
+    names = {"model_name": context.model_name, "provider_name": context.provider_name}
+    known = {name: value for name, value in names.items() if value is not None}
+    return {**head, "agent_id": context.agent_id, "parts": [], **known, **message.fields}
 
 
 def complete_cycles(messages: list[Message]) -> list[Message]:

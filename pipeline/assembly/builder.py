@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pipeline.assembly.parts import Context, Message, Part, Turn
+from pipeline.turns.asides import PURPOSE
 from pipeline.turns.lineage import History
 from topics.json_text import Fields
 
@@ -40,6 +41,7 @@ class Builder:
     history: History | None = None  # the history that the stream itself repeats; None: the request repeats it
 
     messages: list[Message] = field(default_factory=list)
+    asides: list[Message] = field(default_factory=list)  # responses beside the answer
     response: Message | None = None
     open_text: dict[str, Part] = field(default_factory=dict)
     open_thinking: dict[str, Part] = field(default_factory=dict)
@@ -245,6 +247,15 @@ class Builder:
             if streamed:
                 response.usage_streamed = True
 
+    def beside(self, purpose: str, usage: Fields, *, model: str | None = None, provider: str | None = None) -> None:
+        """Add a response beside the answer: a call whose tokens were spent, but whose output is no part of the turn."""
+        fields: Fields = {"usage": usage, PURPOSE: purpose}
+        if model is not None:
+            fields["model_name"] = model
+        if provider is not None:
+            fields["provider_name"] = provider
+        self.asides.append(Message("response", self.at, fields=fields, closed=True))
+
     def user_turn(
         self, parts: list[Fields], *, at: int | None = None, client_metadata: Fields | None = None, **fields: Any
     ) -> None:
@@ -267,6 +278,7 @@ class Builder:
             Turn(
                 end=end,
                 messages=self.messages,
+                asides=self.asides,
                 notes=self.notes,
                 turn_fields=self.turn_fields,
                 total_usage=self.total_usage,
@@ -276,7 +288,7 @@ class Builder:
                 returns_by_call=self.returns_by_call,
             )
         )
-        self.messages, self.notes, self.turn_fields = [], {}, {}
+        self.messages, self.asides, self.notes, self.turn_fields = [], [], {}, {}
         self.calls, self.orphans = {}, {}
         self.response, self.total_usage, self.error_text = None, None, None
         self.open_text, self.open_thinking = {}, {}

@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple, cast
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.expected_record import Path
+from pipeline.turns.asides import without_asides
 from pipeline.turns.branches import one_branch
 from pipeline.turns.lineage import History
 from pipeline.turns.losses import Carrier
@@ -184,6 +185,10 @@ class Format:
                 raise WrongOption(name, str(error)) from None
         return options
 
+    def made(self, document: Fields, **options: Any) -> Any:
+        """Return what `write` makes of a document; messages have no responses beside the answer."""
+        return self.write(document if self.is_document else without_asides(document), **options)
+
     def printed(self, document: Fields, *, branch: str | None = None, partial: bool = False, **options: Any) -> Fields:
         """Return a thread for callers: the document, or {"thread_id", "messages"}.
 
@@ -195,11 +200,11 @@ class Format:
         """
         if branch is not None or not self.is_document:
             document = one_branch(document, branch)
-        written = self.write(with_partials(document) if partial else document, **options)
+        written = self.made(with_partials(document) if partial else document, **options)
         if self.is_document:
             return cast("Fields", written)
         printed = {"thread_id": document["thread_id"], "messages": written}
-        return {**printed, "partial": _added(written, self.write(document, **options))} if partial else printed
+        return {**printed, "partial": _added(written, self.made(document, **options))} if partial else printed
 
 
 def _added(messages: Messages, kept: Messages) -> list[int]:

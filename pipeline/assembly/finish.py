@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pipeline.assembly.agent_turn import agent_turn
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.parts import Context
+from pipeline.turns.asides import is_aside
 from pipeline.turns.canonical import sealed
 from pipeline.turns.event_coverage import Ranges, held_ranges
 from pipeline.turns.requests import REQUEST, set_apart, without_messages
@@ -44,6 +45,8 @@ def finish(
         turns.append((f"user{number or ''}", _user_turn(builder, user, start), []))
     if builder.messages or not (builder.agent_turns or builder.facts_only):
         builder.end_turn(end)  # an agent that was cut off before it spoke has a turn, too
+    elif builder.asides and builder.agent_turns:
+        builder.agent_turns[-1].asides.extend(builder.asides)
     for number, turn in enumerate(builder.agent_turns):
         document, timings = agent_turn(context, turn, start if number == 0 else None, keep_telemetry=keep_telemetry)
         turns.append((str(number or ""), document, timings))
@@ -81,7 +84,7 @@ def _ask(builder: Builder, records: Sequence[TurnRecord]) -> None:
         message
         for record in records
         for message in (record["turn"] or {}).get("messages") or ()
-        if message["message_type"] == "response"
+        if message["message_type"] == "response" and not is_aside(message)
     ]
     if responses and not any(REQUEST in response for response in responses):
         context = builder.context

@@ -97,6 +97,7 @@ class Turn(NamedTuple):
 
     end: str
     messages: list[Message]
+    asides: list[Message]
     notes: Fields
     turn_fields: Fields
     total_usage: Fields | None

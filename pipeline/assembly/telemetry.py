@@ -20,6 +20,7 @@ from pipeline.assembly.parts import Message
 from pipeline.assembly.records import Record, Refused, StoredRecord
 from pipeline.assembly.run import Run
 from pipeline.turns import tokens
+from pipeline.turns.asides import is_aside
 from topics.feedback import FeedbackRecord
 from topics.json_text import Fields
 from topics.part_kinds import CALLS
@@ -34,6 +35,7 @@ from turnmill.wire.feedback_record import VERSION as FEEDBACK_VERSION
 PER_RECORD: Final = 1 << 16  # greater than the number of events of a record
 DERIVED: Final = 1 << 48
 OPEN: Final = 1 << 47
+ASIDE: Final = 1 << 46  # added to the number of a response beside the answer
 ERRORS: Final = ("error", "validation_error")
 FEEDBACK: Final = "data-feedback"
 OF_THE_RUN: Final = ("v", "thread_id", "tenant", "at")
@@ -64,12 +66,13 @@ def closing_records(run: Run, builder: Builder, turns: list[TurnRecord]) -> list
     of_run = responses if builder is run.builder else _responses(run.builder)
     streamed = {n for n, message in enumerate(of_run) if message.usage_streamed}
     spoken = [message.fields for message in responses]
-    native = [message for turn in builder.native for message in _messages(turn, "response")]
-    records = []
+    native = [message for turn in builder.native for message in turn.get("messages") or () if _is_response(message)]
+    records = _of_asides(builder)
     for number, fields in enumerate([*spoken, *native]):
         if number not in streamed and isinstance(fields.get("usage"), dict) and fields["usage"]:
             records.append(_derived(run.builder, number, "data-sys-usage", tokens.normal(fields["usage"]), fields))
     for child in builder.children:
+        records += _of_asides(child)
         for number, message in enumerate(_responses(child)):
             fields = message.fields
             if isinstance(fields.get("usage"), dict) and fields["usage"]:
@@ -135,8 +138,17 @@ def _responses(builder: Builder) -> list[Message]:
     return [message for message in messages if message.kind == "response"]
 
 
-def _messages(turn: Fields, kind: str) -> list[Fields]:
-    return [message for message in turn.get("messages") or () if message.get("message_type") == kind]
+def _of_asides(builder: Builder) -> list[TelemetryRecord]:
+    asides = [message.fields for turn in builder.agent_turns for message in turn.asides]
+    asides += [message.fields for message in builder.asides]
+    return [
+        _derived(builder, ASIDE + number, "data-sys-usage", tokens.normal(fields["usage"]), fields)
+        for number, fields in enumerate(asides)
+    ]
+
+
+def _is_response(message: Fields) -> bool:
+    return message.get("message_type") == "response"
 
 
 def _summary(record: TurnRecord, turn: Fields) -> Fields:
@@ -147,7 +159,7 @@ def _summary(record: TurnRecord, turn: Fields) -> Fields:
         "status": record["status"],
         "reason": (turn.get("interruption") or {}).get("reason"),
         "revision": record["revision"],
-        "responses": len(_messages(turn, "response")),
+        "responses": sum(_is_response(message) and not is_aside(message) for message in turn.get("messages") or ()),
         "tool_calls": len([part for part in parts if part.get("part_kind") in CALLS]),
         "tool_errors": len([part for part in parts if part.get("status") in ERRORS]),
         "ttft_ms": timings[0].get("ttft_ms"),

@@ -14,6 +14,7 @@ from pipeline.dialects.anthropic import formats as anthropic
 from pipeline.dialects.google_adk import formats as google_adk
 from pipeline.dialects.openai_chat import formats as openai_chat
 from pipeline.dialects.openai_responses import formats as openai_responses
+from pipeline.turns.asides import without_asides
 from pipeline.turns.branches import one_branch
 from pipeline.turns.requests import request_of
 from topics.json_text import Fields
@@ -50,7 +51,10 @@ def request_again(document: Fields, turn: Fields, index: int, asked: Fields, dia
     led = [*before, {**turn, "messages": turn.get("messages", [])[:index]}]
     body = {name: value for name, value in asked.items() if name not in ON_SERVER}
     leading = body.pop(member, None)  # the system prompt, in Chat Completions
-    return {**body, member: [*(leading if isinstance(leading, list) else ()), *write({**document, "turns": led})]}
+    return {
+        **body,
+        member: [*(leading if isinstance(leading, list) else ()), *write(without_asides({**document, "turns": led}))],
+    }
 
 
 def with_system(body: Fields, dialect: str, text: str) -> Fields:

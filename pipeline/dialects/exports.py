@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final, Literal
 
+from pipeline.turns.asides import is_aside
 from topics import json_text
 from topics.json_text import Fields
 from turnmill.wire.nesting import with_room
@@ -101,7 +102,7 @@ def spoken(turn: Fields) -> Iterator[tuple[Kind, Fields]]:
     for message in turn.get("messages", ()):
         if message.get("message_type") == "request":
             yield "asked", message
-        elif message.get("message_type") == "response":
+        elif message.get("message_type") == "response" and not is_aside(message):
             yield "answered", message
 
 

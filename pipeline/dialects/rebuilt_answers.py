@@ -15,6 +15,7 @@ from pipeline.dialects.gemini import rebuilt as gemini
 from pipeline.dialects.model_calls import REQUEST
 from pipeline.dialects.openai_chat import rebuilt as openai_chat
 from pipeline.dialects.openai_responses import rebuilt as openai_responses
+from pipeline.turns.asides import is_aside
 from topics.json_text import Fields
 from turnmill.capture.providers import CHAT, GENERATE, MESSAGES, RESPONSES
 from turnmill.wire.registry import WIRES
@@ -61,6 +62,8 @@ def answers(turn: Fields) -> list[Answered]:
     before: list[Fields] = []
     for index, message in enumerate(turn.get("messages", ())):
         kind = message.get("message_type")
+        if is_aside(message):
+            continue
         if kind == "response":
             answers.append(Answered(index, message, before))
             before = []

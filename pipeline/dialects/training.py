@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from pipeline.dialects.exports import tool_name
 from pipeline.dialects.openai_chat import formats
+from pipeline.turns.asides import without_asides
 from pipeline.turns.branches import BRANCH, VERSION, one_branch
 from pipeline.turns.canonical import turn_hash
 from pipeline.turns.requests import named
@@ -111,7 +112,7 @@ def _chat(document: Fields, turn: Fields, *, whole: bool = True) -> list[Fields]
 
 
 def _messages(document: Fields, turns: list[Fields]) -> list[Fields]:
-    messages = formats.messages({**document, "turns": turns})
+    messages = formats.messages(without_asides({**document, "turns": turns}))
     return [{key: message[key] for key in KEPT if key in message} for message in messages]
 
 

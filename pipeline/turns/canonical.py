@@ -1,6 +1,6 @@
 """The canonical hash: SHA-256 over RFC 8785 (JCS) JSON of a turn's content.
 
-Left out: `meta:*` keys, `data-sys-*` messages, usage, and times (set by the receiver, or missing on the wire).
+Left out: `meta:*` keys, `data-sys-*` messages, responses beside the answer, usage, and times (set by the receiver, or missing on the wire).
 Inside tool arguments, results and event data nothing is left out.
 """
 
@@ -14,6 +14,7 @@ from typing import Any, Final
 import orjson
 import rfc8785
 
+from pipeline.turns.asides import is_aside
 from pipeline.turns.text import mended
 from topics.json_text import Fields
 from topics.turn_record import TurnRecord
@@ -75,7 +76,7 @@ def essence(turn: Fields) -> Fields:
         kept["messages"] = [
             _message(message)
             for message in kept["messages"]
-            if not str(message.get("event_type", "")).startswith("data-sys-")
+            if not str(message.get("event_type", "")).startswith("data-sys-") and not is_aside(message)
         ]
     return kept
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from pipeline.turns.asides import is_aside
 from topics import json_text
 from topics.json_text import Fields
 from topics.part_kinds import ANSWERS
@@ -42,7 +43,9 @@ def pending(turn: Mapping[str, Any] | None) -> list[Asked]:
     if turn is None or turn.get("turn_type") != "agent" or turn.get("completion_status") != "complete":
         return []
     messages = [item for item in turn.get("messages") or () if isinstance(item, dict)]
-    last = max((n for n, item in enumerate(messages) if item.get("message_type") == "response"), default=0)
+    last = max(
+        (n for n, m in enumerate(messages) if m.get("message_type") == "response" and not is_aside(m)), default=0
+    )
     behind = messages[last:]
     answered = set(_answered_ids(messages))
     questions: list[Asked] = []

@@ -98,7 +98,7 @@ def assemble_file(file: Path, dialect: Dialect, form: Format) -> dict[str, Any]:
     return {
         "source": str(file),
         "thread": document,
-        "messages": [] if form.is_document else form.write(document),
+        "messages": [] if form.is_document else form.made(document),
         "dead_letters": [
             *({"reason": item.error.reason, "detail": item.error.detail} for item in items if item.error is not None),
             *({"reason": letter.reason, "detail": letter.detail} for letter in refused),

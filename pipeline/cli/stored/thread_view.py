@@ -15,6 +15,7 @@ from rich.rule import Rule
 from rich.text import Text
 
 from pipeline.stores.threads.summaries import ThreadSummary
+from pipeline.turns.asides import PURPOSE
 from pipeline.turns.partial_turns import PARTIAL
 from pipeline.turns.times import epoch_ms, iso
 from topics import json_text
@@ -114,7 +115,12 @@ def _message(message: Fields) -> Iterator[RenderableType]:
     for part in message.get("parts") or ():
         yield from _part(part)
     if message.get("message_type") == "response":
-        facts = [message.get("model_name"), message.get("finish_reason"), usage_line(message.get("usage"))]
+        facts = [
+            message.get(PURPOSE),
+            message.get("model_name"),
+            message.get("finish_reason"),
+            usage_line(message.get("usage")),
+        ]
         line = " · ".join(plain(fact) for fact in facts if fact)
         if line:
             yield _indented(Text(line, style="dim"))

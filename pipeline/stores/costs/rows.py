@@ -12,6 +12,7 @@ from typing import Any, Final
 from pipeline.policies.prices import NONE, Prices
 from pipeline.stores.costs.prices import STREAM, Cost, cost_of
 from pipeline.stores.database.keys import key_of
+from pipeline.turns.asides import PURPOSE
 from pipeline.turns.column_text import column_text
 from pipeline.turns.partial_turns import with_partial
 from pipeline.turns.requests import request_of
@@ -74,7 +75,8 @@ def usage_rows(record: TurnRecord, prices: Prices = NONE) -> list[Row]:
         usage = {"service_tier": tier, SUMMED_CALLS: len(responses) > 1}
         rows.append(_row(record, len(rows), at_end, usage, rest, {}) | {"requests": 0, "at": span(record)[1]})
     failed = cut_off and interruption(record) == ERROR
-    rows[max(len(responses) - 1, 0)] |= {"turns": 1, "interrupted": int(cut_off), "errors": int(failed)}
+    last_answer = max((n for n, message in enumerate(responses) if PURPOSE not in message), default=0)
+    rows[last_answer] |= {"turns": 1, "interrupted": int(cut_off), "errors": int(failed)}
     _price(rows, prices, whole=COST in total)
     if guessed is not None:
         last_row = rows[-1]
@@ -153,7 +155,7 @@ def _row(
         "errors": 0,
         "ttft_ms": None if ttft_ms is None else bounded(ttft_ms),
         "duration_ms": None if duration_ms is None else bounded(duration_ms),
-        "purpose": column_text(message.get("meta:purpose")) or "",
+        "purpose": column_text(message.get(PURPOSE)) or "",
         "service_tier": column_text(tier_of(usage)) or "",
         "summed": usage.get(SUMMED_CALLS) is True,
         "cost_nano_usd": known.get(COST),
