@@ -28,6 +28,7 @@ SPELLINGS: Final[dict[str, tuple[str, ...]]] = {
         "inputTokens",  # the AI SDK 5 to 7, AG-UI, Claude Code
         "prompt_tokens",  # OpenAI Chat
         "promptTokens",  # the AI SDK 4
+        "input_token_count",  # Microsoft's Agent Framework
         "promptTokenCount",  # Gemini
         "prompt_token_count",  # Gemini in Python
     ),
@@ -37,6 +38,7 @@ SPELLINGS: Final[dict[str, tuple[str, ...]]] = {
         "outputTokens",
         "completion_tokens",
         "completionTokens",
+        "output_token_count",
         "candidatesTokenCount",
         "candidates_token_count",
     ),
@@ -65,6 +67,7 @@ SPELLINGS: Final[dict[str, tuple[str, ...]]] = {
         "cachedContentTokenCount",
         "cached_content_token_count",
         "prompt_cache_hit_tokens",  # DeepSeek
+        "cached_tokens",  # Kimi
         "inputTokens.cacheRead",
         "inputTokenDetails.cacheReadTokens",
         "prompt_tokens_details.cached_tokens",
