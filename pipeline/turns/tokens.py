@@ -50,6 +50,7 @@ SPELLINGS: Final[dict[str, tuple[str, ...]]] = {
         "output_reasoning_tokens",  # Pydantic AI
         "thoughtsTokenCount",
         "thoughts_token_count",
+        "reasoning_output_token_count",
         "outputTokens.reasoning",
         "outputTokenDetails.reasoningTokens",
         "completion_tokens_details.reasoning_tokens",
@@ -68,6 +69,7 @@ SPELLINGS: Final[dict[str, tuple[str, ...]]] = {
         "cached_content_token_count",
         "prompt_cache_hit_tokens",  # DeepSeek
         "cached_tokens",  # Kimi
+        "cache_read_input_token_count",
         "inputTokens.cacheRead",
         "inputTokenDetails.cacheReadTokens",
         "prompt_tokens_details.cached_tokens",
@@ -81,6 +83,7 @@ SPELLINGS: Final[dict[str, tuple[str, ...]]] = {
         "cacheWriteInputTokens",  # AG-UI
         "cache_creation_input_tokens",
         "cacheCreationInputTokens",
+        "cache_creation_input_token_count",
         "inputTokens.cacheWrite",
         "inputTokenDetails.cacheWriteTokens",
         "prompt_tokens_details.cache_write_tokens",
