@@ -148,7 +148,7 @@ def finish(builder: Builder, end: str) -> None:
 
 
 def _call_usage(builder: Builder, stream: Stream, entries: Any, model: Any) -> None:
-    """Add the tokens of the newest call: TanStack writes RUN_FINISHED after each call, with the tokens of that alone."""
+    """Add the tokens of the newest call: TanStack writes RUN_FINISHED after each, with the tokens of that alone."""
     newest, usages = stream.newest(), objects(entries)
     if newest is not None and usages:
         newest.usage = usages[0]
