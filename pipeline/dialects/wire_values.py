@@ -99,3 +99,13 @@ def note_under(meta: str, fields: Fields, extra: Fields) -> None:
     if values:
         known = fields.get(meta)
         fields[meta] = {**known, **values} if known else values
+
+
+def counted(before: Any, now: Fields) -> Fields:
+    """Return two reports of the same counts as the later one; where it has none, or a zero, the earlier count stays."""
+    if not isinstance(before, dict):
+        return now
+    later = {key: value for key, value in now.items() if not (before.get(key) and (value is None or value == 0))}
+    return before | {
+        key: counted(before.get(key), value) if isinstance(value, dict) else value for key, value in later.items()
+    }

@@ -28,6 +28,7 @@ SPELLINGS: Final[dict[str, tuple[str, ...]]] = {
         "inputTokens",  # the AI SDK 5 to 7, AG-UI, Claude Code
         "prompt_tokens",  # OpenAI Chat
         "promptTokens",  # the AI SDK 4
+        "input_token_count",  # Microsoft's Agent Framework
         "promptTokenCount",  # Gemini
         "prompt_token_count",  # Gemini in Python
     ),
@@ -37,6 +38,7 @@ SPELLINGS: Final[dict[str, tuple[str, ...]]] = {
         "outputTokens",
         "completion_tokens",
         "completionTokens",
+        "output_token_count",
         "candidatesTokenCount",
         "candidates_token_count",
     ),
@@ -48,6 +50,7 @@ SPELLINGS: Final[dict[str, tuple[str, ...]]] = {
         "output_reasoning_tokens",  # Pydantic AI
         "thoughtsTokenCount",
         "thoughts_token_count",
+        "reasoning_output_token_count",
         "outputTokens.reasoning",
         "outputTokenDetails.reasoningTokens",
         "completion_tokens_details.reasoning_tokens",
@@ -65,6 +68,8 @@ SPELLINGS: Final[dict[str, tuple[str, ...]]] = {
         "cachedContentTokenCount",
         "cached_content_token_count",
         "prompt_cache_hit_tokens",  # DeepSeek
+        "cached_tokens",  # Kimi
+        "cache_read_input_token_count",
         "inputTokens.cacheRead",
         "inputTokenDetails.cacheReadTokens",
         "prompt_tokens_details.cached_tokens",
@@ -78,6 +83,7 @@ SPELLINGS: Final[dict[str, tuple[str, ...]]] = {
         "cacheWriteInputTokens",  # AG-UI
         "cache_creation_input_tokens",
         "cacheCreationInputTokens",
+        "cache_creation_input_token_count",
         "inputTokens.cacheWrite",
         "inputTokenDetails.cacheWriteTokens",
         "prompt_tokens_details.cache_write_tokens",

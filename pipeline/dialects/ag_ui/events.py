@@ -12,6 +12,7 @@
 | MESSAGES_SNAPSHOT | replaces the streamed messages; messages older than the run are left out |
 | STATE_SNAPSHOT, ACTIVITY_SNAPSHOT | SystemMessage custom:ag-ui.TYPE |
 | STATE_DELTA, ACTIVITY_DELTA | the same; consecutive events are one message |
+| CUSTOM usage | SystemMessage custom:usage; the tokens of the run so far, as Microsoft's Agent Framework writes them |
 | CUSTOM data-sys-* | telemetry; data-sys-usage: the tokens of the newest response |
 | CUSTOM data-tp-* | SystemMessage of that name, and what it means for links and thread |
 | CUSTOM data-feedback | SystemMessage of that name, and feedback |
@@ -40,17 +41,18 @@ from pipeline.dialects.ag_ui.messages import read, replace, set_history
 from pipeline.dialects.ag_ui.stream import META, Item, Stream, get, note, stream_of, text_of, unknown_fields
 from pipeline.dialects.ag_ui.turn import write
 from pipeline.dialects.tp_events import interpret
-from pipeline.dialects.wire_values import objects
+from pipeline.dialects.wire_values import is_number, objects
 from pipeline.turns import tokens
 from topics.json_text import Fields
 
+RUNNING: Final = ("input_token_count", "output_token_count")  # of CUSTOM `usage`
 UNSAID: Final = frozenset({"type", "timestamp", "rawEvent", "raw_event"})
 
 
 def run_started(builder: Builder, event: Fields) -> None:
     """Begin the run; after an end, the next one."""
     stream: Stream = builder.scratch["stream"]
-    if stream.over:
+    if stream.over or builder.ended is not None:
         known = stream.known | {item.id for item in stream.items}
         write(builder, stream, builder.ended or "disconnected")
         builder.end_turn(builder.ended or "disconnected", builder.at)
@@ -67,6 +69,7 @@ def run_started(builder: Builder, event: Fields) -> None:
 def tool_call_result(builder: Builder, event: Fields) -> None:
     """Add a result; its call is then complete. 0.x servers write it under `result`, without a message id."""
     stream, call_id = stream_of(builder, event), text_of(event, "toolCallId")
+    builder.ended = None  # TanStack's runs go on with the results
     content = event["content"] if event.get("content") is not None else event.get("result", "")
     if stream.key(text.CALL + call_id) in builder.open_text:
         text.end_call(builder, stream, call_id)
@@ -113,8 +116,13 @@ def run_finished(builder: Builder, event: Fields) -> None:
         stream.beside(builder, "custom:ag-ui.result", event["result"])
     if (rest := unknown_fields(event)) is not None:
         note(builder.notes, {"fields": {**builder.notes.get(META, {}).get("fields", {}), **rest}})
-    _usage(builder, stream, event.get("usage"))
-    stream.over = True
+    metadata = event.get("metadata")
+    tanstack = metadata.get("tanstack") if isinstance(metadata, dict) else None
+    if isinstance(tanstack, dict):
+        _call_usage(builder, stream, event.get("usage"), tanstack.get("model"))
+    else:
+        _usage(builder, stream, event.get("usage"))
+    stream.over = not (isinstance(tanstack, dict) and tanstack.get("finishReason") == "tool_calls")
     builder.ended = "aborted" if kind == "cancelled" else "complete"
 
 
@@ -139,9 +147,33 @@ def finish(builder: Builder, end: str) -> None:
     builder.end_turn("disconnected")
 
 
+def _call_usage(builder: Builder, stream: Stream, entries: Any, model: Any) -> None:
+    """Add the tokens of the newest call: TanStack writes RUN_FINISHED after each, with the tokens of that alone."""
+    newest, usages = stream.newest(), objects(entries)
+    if newest is not None and usages:
+        newest.usage = usages[0]
+    if isinstance(model, str):
+        builder.context.model_name = builder.context.model_name or model
+
+
+def _running_usage(stream: Stream, value: Fields) -> None:
+    """Add the tokens of the newest call, as the growth of the run's: Microsoft's Agent Framework tells these."""
+    newest, told = stream.newest(), tokens.normal(value)
+    if newest is None:
+        return
+    before = tokens.total(item.usage for item in stream.items if item.usage is not None and item is not newest) or {}
+    grown = {name: told[name] - before.get(name, 0) for name in told if is_number(told[name])}
+    newest.usage = told if any(count < 0 for count in grown.values()) else grown
+
+
 def _usage(builder: Builder, stream: Stream, entries: Any) -> None:
-    """Add the run's tokens, an entry for each model: to the last response, unless responses have their own."""
-    usages = [{key: value for key, value in entry.items() if value is not None} for entry in objects(entries)]
+    """Add the run's tokens, an entry for each model: to the last response, unless responses have their own.
+
+    After results of tools, an entry is the sum of several calls.
+    """
+    several = any(item.role == "tool" and not item.given for item in stream.items)
+    summed = {tokens.SUMMED_CALLS: True} if several else {}
+    usages = [{key: value for key, value in entry.items() if value is not None} | summed for entry in objects(entries)]
     total = tokens.total(map(tokens.normal, usages))
     if not usages or total is None:
         return
@@ -199,6 +231,8 @@ def _custom(builder: Builder, event: Fields) -> None:
     if not name.startswith("data-sys-"):
         if name.startswith("data-tp-") or name == FEEDBACK:
             interpret(builder, name, value)
+        if name == "usage" and isinstance(value, dict) and not value.keys().isdisjoint(RUNNING):
+            _running_usage(builder.scratch["stream"], value)
         event_type = name if name.startswith(("data-", "custom:")) else f"custom:{name}"
         builder.scratch["stream"].beside(builder, event_type, value)
         return

@@ -28,8 +28,10 @@ from pipeline.assembly.dialect import Handler, Violation
 from pipeline.dialects.agents_sdk import messages
 from pipeline.dialects.vercel_ai.content import user_prompt
 from pipeline.dialects.vercel_ai.keys import META
+from pipeline.dialects.wire_values import number_or_none, objects
 from pipeline.turns.lineage import History
 from pipeline.turns.times import epoch_ms
+from pipeline.turns.tokens import SUMMED_CALLS
 from topics.json_text import Fields
 
 TELEMETRY: Final = {"requestId": "request_id", "runId": "run_id", "endpoint": "endpoint"}
@@ -194,14 +196,39 @@ def _done(builder: Builder, data: Fields) -> None:
     last = builder.last_response()
     if last is not None:
         messages.finish_reason(last, reason)
-    usage = data.get("usage")
-    if isinstance(usage, dict):
-        builder.total_usage = usage
-        if last is not None and sum(message.kind == "response" for message in builder.messages) == 1:
-            builder.usage(usage, streamed=True)
-        builder.telemetry.append((builder.at, "data-sys-usage", usage))
+    if isinstance(data.get("usage"), dict):
+        _count(builder, data["usage"])
     builder.ended = "error" if reason == "error" else "complete"
     builder.scratch["over"] = True
+
+
+def _count(builder: Builder, usage: Fields) -> None:
+    """Set the run's tokens, and those of each response, if the run tells each call or has only one.
+
+    Where there are more calls than responses, or fewer, the last response has them all, each under `models`.
+    """
+    entries = [_flat(entry) for entry in objects(usage.get("request_usage_entries"))]
+    usage = _flat(usage)
+    responses = [message for message in builder.messages if message.kind == "response"]
+    if len(entries) == len(responses):
+        for response, entry in zip(responses, entries, strict=True):
+            builder.usage(entry, response, streamed=True)
+    elif entries and responses:
+        rest = {key: value for key, value in usage.items() if key != "request_usage_entries"}
+        builder.usage({**rest, "models": entries}, streamed=True)
+    elif len(responses) == 1:
+        several = {SUMMED_CALLS: True} if (number_or_none(usage.get("requests")) or 0) > 1 else {}
+        builder.usage(usage | several, streamed=True)
+    builder.total_usage = usage
+    builder.telemetry.append((builder.at, "data-sys-usage", usage))
+
+
+def _flat(usage: Fields) -> Fields:
+    """Return usage with its details as objects: the Agents SDK writes each in a list."""
+    return {
+        key: value[0] if key.endswith("_tokens_details") and isinstance(value, list) and value else value
+        for key, value in usage.items()
+    }
 
 
 def unknown(builder: Builder, event: Fields) -> None:

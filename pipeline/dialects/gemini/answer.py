@@ -37,7 +37,7 @@ class CandidateAnswer:
 
     `first_call`: the number of its first call without an id. `growing`: the text that the next text extends.
     `unfinished`: the call whose arguments are incomplete. `finish`: the finishReason, None until it comes. `blocked`:
-    there is no candidate at all. `pages`: URLs of the answer's sources, with their titles.
+    there is no candidate at all. `pages`: URLs of the answer's sources, with their titles. `grounding`: its searches.
     """
 
     response: Message
@@ -49,6 +49,7 @@ class CandidateAnswer:
     finish: str | None = None
     blocked: bool = False
     pages: dict[str, Any] = field(default_factory=dict)
+    grounding: list[Any] = field(default_factory=list)
     settled: bool = False
 
     def add(self, candidate: Fields, at: int) -> None:
@@ -64,6 +65,8 @@ class CandidateAnswer:
         if isinstance(reason, str) and reason != UNSPECIFIED:
             self.finish = reason
         self.pages |= pages(candidate)
+        if "groundingMetadata" in candidate:
+            self.grounding.append(candidate["groundingMetadata"])
         note_under(META, self.response.fields, {k: v for k, v in candidate.items() if k not in OF_CANDIDATE})
 
     def grows(self, *, is_thought: bool) -> bool:

@@ -29,7 +29,7 @@ from pipeline.assembly.parts import Message
 from pipeline.dialects import model_calls
 from pipeline.dialects.gemini.answer import CandidateAnswer, text_of
 from pipeline.dialects.gemini.request import READER, made_up
-from pipeline.dialects.google_adk.event import usage_of
+from pipeline.dialects.google_adk.event import searches, usage_of
 from pipeline.dialects.google_adk.parts import META, spelled
 from pipeline.dialects.model_calls import calls_of
 from pipeline.dialects.wire_values import note_under
@@ -67,13 +67,14 @@ def texts(builder: Builder, events: list[Any], start: int) -> int:
     first = text_of(events[start])
     if first is None or answers is None or calls.shut or not answers.main.grows(is_thought=first.is_thought):
         return start
-    response, pieces = answers.main.response, []
+    response, pieces, counts = answers.main.response, [], first.counts
     for at in range(start, len(events)):
         piece = text_of(events[at])
         if piece is None or piece.is_thought != first.is_thought or piece.beside != first.beside:
             break
         pieces.append(piece.text)
-        answers.counts = piece.counts or answers.counts
+        counts = piece.counts or counts
+    answers.counts = _later(answers.counts, counts)
     answers.main.append("".join(pieces))
     _describe(response, first.beside)
     _count(builder, answers)
@@ -104,7 +105,7 @@ def _take(builder: Builder, body: Fields) -> None:
     for candidate in candidates:
         _add(builder, answers, candidate)
     _describe(answers.main.response, body)
-    answers.counts = counts or answers.counts
+    answers.counts = _later(answers.counts, counts)
     _count(builder, answers)
     feedback = body.get("promptFeedback")
     reason = spelled(feedback).get("blockReason") if isinstance(feedback, dict) else None
@@ -150,10 +151,18 @@ def _describe(response: Message, fields: Fields) -> None:
     note_under(META, response.fields, {"promptFeedback": fields.get("promptFeedback"), **rest})
 
 
+def _later(before: Fields, now: Fields) -> Fields:
+    """Return the later counts, without a mixture, since thoughts may move; but a zero leaves the count before it."""
+    return {key: count or before.get(key) or count for key, count in now.items()} or before
+
+
 def _count(builder: Builder, answers: Candidates) -> None:
+    response = answers.main.response
     usage = usage_of(answers.counts)
-    if usage is not None:
-        builder.usage(usage, answers.main.response)
+    if answers.main.grounding:
+        usage = (usage or {}) | searches(answers.main.grounding, response.fields.get("model_name"))
+    if usage:
+        builder.usage(usage, response)
 
 
 def _settle(builder: Builder) -> None:

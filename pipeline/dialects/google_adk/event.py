@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pipeline.assembly.dialect import Violation
 from pipeline.assembly.parts import Message
 from pipeline.dialects.google_adk.parts import parts_of, spelled
-from pipeline.dialects.wire_values import is_number
+from pipeline.dialects.wire_values import is_number, objects
+from pipeline.turns.tokens import tier_of
 from topics import json_text
 from topics.json_text import Fields
 
@@ -26,7 +29,21 @@ USAGE: Final = {
     "cache_read_tokens": "cachedContentTokenCount",
     "total_tokens": "totalTokenCount",
 }
-COUNTED: Final = frozenset({*USAGE.values(), "promptTokenCount", "toolUsePromptTokenCount", "candidatesTokenCount"})
+COUNTED: Final = frozenset(
+    {*USAGE.values(), "promptTokenCount", "toolUsePromptTokenCount", "candidatesTokenCount", "responseTokenCount"}
+)
+# Lists of counts by modality -> the count that each is part of. Text, video and documents have no count of their own.
+BY_MODALITY: Final = {
+    "promptTokensDetails": "input_{}_tokens",
+    "toolUsePromptTokensDetails": "input_{}_tokens",
+    "candidatesTokensDetails": "output_{}_tokens",
+    "responseTokensDetails": "output_{}_tokens",
+    "cacheTokensDetails": "cache_{}_read_tokens",
+}
+TIERS: Final = {"ON_DEMAND_FLEX": "flex", "ON_DEMAND_PRIORITY": "priority", "ON_DEMAND_OFFPEAK": "offpeak"} | {
+    "PROVISIONED_THROUGHPUT": "provisioned"
+}
+BY_PROMPT: Final = re.compile(r"(.*/)?gemini-[12]\b")  # models whose searches Google bills once for a prompt
 FILTERED: Final = frozenset(
     {"SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR", "JAILBREAK"}
     | {"IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION", "ESCALATION", "PUP_LIMITED_DISABLED"}
@@ -74,6 +91,8 @@ def read(raw: Any) -> Event:
     filled = {key: value for key, value in actions.items() if value not in ({}, [], "", False)}
     is_fragment, parts = fields.get("partial") is True, parts_of(fields.get("content"))
     usage = usage_of(spelled(fields["usageMetadata"])) if "usageMetadata" in fields else None
+    if usage is not None and "groundingMetadata" in fields:
+        usage |= searches([fields["groundingMetadata"]], fields.get("modelVersion"))
     return Event(identity, author, branch, is_fragment, fields, parts, filled, usage)
 
 
@@ -81,7 +100,7 @@ def usage_of(counts: Fields) -> Fields | None:
     """Return the tokens of a `usageMetadata`: input with tools' results, output with thoughts; None if it has none."""
     sums = {
         "input_tokens": ("promptTokenCount", "toolUsePromptTokenCount"),
-        "output_tokens": ("candidatesTokenCount", "thoughtsTokenCount"),
+        "output_tokens": ("candidatesTokenCount", "responseTokenCount", "thoughtsTokenCount"),
     }
     usage: Fields = {}
     for name, keys in sums.items():
@@ -89,8 +108,37 @@ def usage_of(counts: Fields) -> Fields | None:
         if known:
             usage[name] = sum(known)
     usage |= {name: counts[key] for name, key in USAGE.items() if is_number(counts.get(key))}
+    for key, name in BY_MODALITY.items():
+        for entry in objects(counts.get(key)):
+            modality, count = str(entry.get("modality")).lower(), entry.get("tokenCount", entry.get("token_count"))
+            if modality in ("audio", "image") and is_number(count):
+                usage[name.format(modality)] = usage.get(name.format(modality), 0) + count
+    tier = TIERS.get(str(counts.get("trafficType")).upper()) or tier_of({"service_tier": counts.get("serviceTier")})
+    if tier is not None and tier != "unspecified":
+        usage["service_tier"] = tier
     rest = {key: value for key, value in counts.items() if key not in COUNTED}
     return {**usage, **rest} or None
+
+
+def searches(grounding: Sequence[Any], model: Any) -> Fields:
+    """Return the searches that Google bills for an answer with these `groundingMetadata`; {} if there are none.
+
+    Gemini 3 and later are billed for each query that is not empty, and the same query once; Gemini 2 and 1 once for a
+    prompt with a page of the web in its sources. Searches of maps have another price, and are not counted.
+    """
+    groundings = [spelled(each) for each in grounding if isinstance(each, dict)]
+    queries = {
+        query
+        for each in groundings
+        for query in (each.get("webSearchQueries") or ())
+        if isinstance(query, str) and query.strip()
+    }
+    kinds = {str(kind) for each in groundings for chunk in objects(each.get("groundingChunks")) for kind in chunk}
+    if not queries or ("maps" in kinds and "web" not in kinds):
+        return {}
+    if isinstance(model, str) and BY_PROMPT.match(model):
+        return {"web_searches": 1} if "web" in kinds else {}
+    return {"web_searches": len(queries)}
 
 
 def finish_reason(fields: Fields) -> str | None:

@@ -90,7 +90,8 @@ def spend(builder: Builder, event: Event) -> None:
         response = Message("response", builder.at, fields=_response_fields(builder, event), closed=True)
         builder.messages.append(response)
     known = response.fields.get("usage")
-    response.fields["usage"] = spent if known is None else tokens.total([known, spent]) or spent
+    tier = {"service_tier": spent["service_tier"]} if "service_tier" in spent else {}
+    response.fields["usage"] = spent if known is None else (tokens.total([known, spent]) or spent) | tier
 
 
 def _is_of(message: Message, event: Event) -> bool:

@@ -11,6 +11,7 @@ from pipeline.assembly.parts import Message, Part
 from pipeline.dialects.openai_agents.answer import FAILED, OPENING, TERMINAL, Memory, ResponseAnswer, is_read
 from pipeline.dialects.openai_agents.items import sources
 from pipeline.dialects.openai_responses.keys import FAKE_ID
+from pipeline.dialects.openai_responses.usage import usage_of
 from pipeline.dialects.responses_progress import is_progress
 from pipeline.dialects.speakers import speaker
 from pipeline.dialects.wire_values import text_or_none
@@ -113,8 +114,9 @@ def _end(builder: Builder, response: Fields) -> None:
     response_id = response.get("id")
     if isinstance(response_id, str) and response_id != FAKE_ID:
         fields["provider_response_id"] = response_id
-    if isinstance(response.get("usage"), dict):
-        fields["usage"] = response["usage"]
+    usage = usage_of(response, answer.items)
+    if usage is not None:
+        fields["usage"] = usage
     details = response.get("incomplete_details")
     if response.get("status") == "incomplete" or details:
         reason = details.get("reason") if isinstance(details, dict) else None

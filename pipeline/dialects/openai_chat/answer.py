@@ -18,6 +18,7 @@ from pipeline.assembly.parts import Message, Part
 from pipeline.dialects.openai_chat.keys import META, REFUSAL, note
 from pipeline.dialects.vercel_ai.content import file_content
 from pipeline.dialects.wire_values import number_or_none, objects, text_or_empty
+from pipeline.turns import tokens
 from pipeline.turns.arguments import arguments
 from pipeline.turns.text import join
 from topics import json_text
@@ -208,24 +209,43 @@ def usage_of(event: Fields) -> Fields | None:
     """Return the usage in a chunk, by the wire's names; None if it has none."""
     usage = event.get("usage")
     if not (isinstance(usage, dict) and usage):
-        groq = event.get("x_groq")
-        usage = groq.get("usage") if isinstance(groq, dict) else None
+        usage = _usage_inside(event)
     if not (isinstance(usage, dict) and usage):
         return None
-    beside = _thoughts_beside(usage)
-    return {**usage, "completion_tokens": usage["completion_tokens"] + beside} if beside else usage
-
-
-def _thoughts_beside(usage: Fields) -> int:
-    """Return the thoughts that `completion_tokens` does not include, computed from the total."""
-    details = usage.get("completion_tokens_details")
-    thoughts = number_or_none(details.get("reasoning_tokens")) if isinstance(details, dict) else None
     total, asked, output = (
         number_or_none(usage.get(key)) for key in ("total_tokens", "prompt_tokens", "completion_tokens")
     )
-    if thoughts is None or total is None or asked is None or output is None:
-        return 0
-    return thoughts if thoughts > 0 and total - asked - output == thoughts else 0
+    if total is None or asked is None or output is None or total <= asked + output:
+        return usage
+    return usage | _beside(usage, total - asked - output)
+
+
+def _usage_inside(event: Fields) -> Any:
+    """Return the usage where Groq and Moonshot write it."""
+    groq, choices = event.get("x_groq"), event.get("choices")
+    if isinstance(groq, dict):
+        return groq.get("usage")
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    return choice.get("usage") if isinstance(choice, dict) else None
+
+
+def _beside(usage: Fields, rest: int) -> Fields:
+    """Return the counts that change if the total has `rest` more tokens than prompt and completion together.
+
+    These are caches beside the prompt (Anthropic's, behind some gateways), or else thoughts beside the completion; a
+    rest that is neither of the counts told, where thoughts are told, is not known.
+    """
+    known = tokens.counts(usage)
+    cached = known.get("cache_read_tokens", 0) + known.get("cache_write_tokens", 0)
+    thoughts = known.get("thinking_tokens", 0)
+    more = cached if rest in (cached, cached + thoughts) else 0
+    changed: Fields = {"prompt_tokens": usage["prompt_tokens"] + more} if more else {}
+    if rest > more and (rest - more == thoughts or not thoughts):
+        changed["completion_tokens"] = usage["completion_tokens"] + rest - more
+        details = usage.get("completion_tokens_details")
+        told = details if isinstance(details, dict) else {}
+        changed |= {} if thoughts else {"completion_tokens_details": {**told, "reasoning_tokens": rest - more}}
+    return changed
 
 
 @dataclass(slots=True, eq=False)

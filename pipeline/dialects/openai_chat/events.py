@@ -11,7 +11,8 @@
 | any other with choices | as a chunk, whatever its `object` is |
 | any other | SystemMessage data-app-OBJECT |
 
-Other choices are alternatives: SystemMessage `custom:choice`. The last usage in the stream counts.
+Other choices are alternatives: SystemMessage `custom:choice`. The last usage in the stream counts; a zero in it leaves
+the count before it.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from pipeline.dialects.model_calls import calls_of
 from pipeline.dialects.openai_chat.answer import GROWING, ChoiceAnswer, usage_of
 from pipeline.dialects.openai_chat.keys import META, note
 from pipeline.dialects.openai_chat.request import READER
+from pipeline.dialects.wire_values import counted
+from pipeline.turns.tokens import tier_of
 from topics.json_text import Fields
 
 DONE: Final = "[DONE]"
@@ -60,7 +63,7 @@ def chunk(builder: Builder, event: Fields) -> None:
             _add(builder, answers, choice, whole=event.get("object") == WHOLE)
     usage = usage_of(event)
     if usage is not None:
-        builder.usage(usage, answers.main.response)
+        _count(builder, answers.main.response, usage)
     if failure:
         model_calls.fail(builder, failure)
     elif answers.main.finish == "error":
@@ -197,6 +200,12 @@ def _end(builder: Builder) -> None:
     elif reason is not None and reason not in PLAIN:
         note(response.fields, {"finish_reason": reason})
     model_calls.end_call(builder, awaits=bool(answers.main.calls()))
+
+
+def _count(builder: Builder, response: Message, usage: Fields) -> None:
+    """Set the tokens of the answer, and the tier that served it, which is beside the usage."""
+    tier = {"service_tier": response.fields.get(META, {}).get("service_tier")}
+    builder.usage(counted(response.fields.get("usage"), usage | tier if tier_of(tier) else usage), response)
 
 
 def _describe(response: Message, event: Fields) -> None:

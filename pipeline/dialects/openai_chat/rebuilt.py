@@ -33,7 +33,9 @@ def whole(response: Fields, beside: Sequence[Fields]) -> Fields:
     body |= {key: value for key, value in meta.items() if key not in CHOICE_KEYS}
     body["choices"] = [choice, *_others(beside)]
     if response.get("usage"):
-        body["usage"] = {COUNTS.get(name, name): value for name, value in response["usage"].items()}
+        usage = {COUNTS.get(name, name): value for name, value in response["usage"].items()}
+        usage.pop("service_tier", None)  # `meta` has it
+        body["usage"] = usage
     return body
 
 

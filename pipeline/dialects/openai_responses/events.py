@@ -16,6 +16,7 @@
 | a response object, as one event | a whole answer |
 | a response object whose status is queued or in_progress | begins a response: its answer is still to come |
 | progress of items and of the server's tools, keepalive | nothing: the item contains it |
+| codex.compacted, of an imported session | SystemMessage data-app-codex.compacted, and its tokens beside the answer |
 | an error behind the end of a call | SystemMessage `error`: the answer stays whole |
 | an item or a delta behind the end of a call | refused: it belongs to no answer |
 | any other | SystemMessage data-app-TYPE |
@@ -33,6 +34,7 @@ from pipeline.dialects.model_calls import calls_of
 from pipeline.dialects.openai_responses.keys import note
 from pipeline.dialects.openai_responses.output import Output
 from pipeline.dialects.openai_responses.request import READER
+from pipeline.dialects.openai_responses.usage import usage_of
 from pipeline.dialects.responses_progress import is_progress
 from pipeline.dialects.wire_values import number_or_none, objects
 from topics.json_text import Fields
@@ -150,14 +152,24 @@ def unknown(builder: Builder, event: Fields) -> None:
         builder.system(f"data-app-{kind}", {key: value for key, value in event.items() if key != "type"})
 
 
+def compacted(builder: Builder, event: Fields) -> None:
+    """Count the tokens of Codex's compaction, which is a call beside the answer, and keep what it tells of it."""
+    shown, usage, model = event, event.get("usage"), event.get("model")
+    if isinstance(usage, dict):
+        shown = {key: value for key, value in event.items() if key not in ("usage", "model")}
+        builder.beside("compaction", usage, model=model if isinstance(model, str) else None)
+    unknown(builder, shown)
+
+
 def _terminal(builder: Builder, response: Fields, status: str) -> None:
     output = _output(builder)
     if output is None:
         return
     _describe(builder, response)
     output.final = objects(response.get("output"))
-    if isinstance(response.get("usage"), dict):
-        builder.usage(response["usage"], output.response)
+    usage = usage_of(response, output.final or [item.done or item.hollow for item in output.items])
+    if usage is not None:
+        builder.usage(usage, output.response)
     output.response.last_at = builder.at
     if status in ("failed", "cancelled"):
         model_calls.settle_newest(builder)
@@ -228,6 +240,7 @@ HANDLERS: Final[dict[str, Handler]] = {
     **{f"response.{name}": ended for name in ("completed", "incomplete", "failed")},
     "error": error,
     "keepalive": nothing,
+    "codex.compacted": compacted,
 }
 STRETCHES: Final[dict[str | None, Stretch]] = {
     f"response.{name}.delta": _deltas(kind, index_key) for name, (kind, index_key, _) in DELTAS.items()

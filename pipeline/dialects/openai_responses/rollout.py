@@ -13,6 +13,8 @@
 | `event_msg` `task_complete`, `turn_aborted` | the run is over |
 | `event_msg` `thread_rolled_back` | the next run continues the one before those that were taken back |
 | `event_msg` that repeats items, or their progress | nothing |
+| `token_usage_record` | nothing: `token_count` contains it; but not that of a compaction |
+| `compacted` | `codex.compacted`, with the usage of its record: a call beside the answer |
 | any other | SystemMessage data-app-codex.TYPE |
 
 Items without an envelope, as in older versions, are read likewise. A forked session begins with a copy of the other
@@ -43,6 +45,7 @@ CONTEXT: Final = re.compile(
 )
 DETAILS: Final = {
     "cached_input_tokens": ("input_tokens_details", "cached_tokens"),
+    "cache_write_input_tokens": ("input_tokens_details", "cache_write_tokens"),
     "reasoning_output_tokens": ("output_tokens_details", "reasoning_tokens"),
 }
 NAMES: Final = {"cwd": "cwd", "cli_version": "codex_version", "originator": "originator"}
@@ -75,6 +78,7 @@ class Rollout:
         self._later: list[Fields] = []  # events to be sent after it
         self._body: Fields = {}  # of the newest request, without its input
         self._total: Fields = {}
+        self._records: dict[str, Any] = {}  # usage by response, since the last compaction
 
     def read(self, line: Fields) -> Iterator[Step]:
         """Yield the steps of the next line."""
@@ -90,9 +94,20 @@ class Rollout:
             yield from self._item(payload)
         elif kind == "event_msg":
             yield from self._message(payload["type"] + "", payload)
-        elif kind != "token_usage_record":  # `token_count` contains it
+        elif kind == "token_usage_record":
+            self._records[str(payload.get("response_id"))] = payload.get("usage")
+        else:
             shown = {key: value for key, value in payload.items() if key != "replacement_history"}
-            yield from self._beside(str(kind), shown)
+            yield from self._beside(str(kind), shown | (self._compaction(payload) if kind == "compacted" else {}))
+
+    def _compaction(self, payload: Fields) -> Fields:
+        """Return the model and the tokens of a compaction, once: a forked session repeats its origin's."""
+        response, records = str(payload.get("compaction_response_id")), self._records
+        self._records = {}
+        usage = records.get(response)
+        if not isinstance(usage, dict) or not self._homes.claim(response, self._file, self._thread or ""):
+            return {}
+        return {"usage": _counts(usage), "model": self._settings.get("model")}
 
     def _item(self, item: Fields) -> Iterator[Step]:
         kind, role = str(item.get("type") or "message"), item.get("role")
@@ -196,11 +211,7 @@ class Rollout:
         if not self._writing:
             return
         self._writing = False
-        counts: Fields = {key: count for key, count in (usage or {}).items() if key not in DETAILS}
-        for key, (group, name) in DETAILS.items():
-            if usage and key in usage:
-                counts[group] = {name: usage[key]}
-        answer = {"model": self._settings.get("model"), "usage": counts or None}
+        answer = {"model": self._settings.get("model"), "usage": _counts(usage or {}) or None}
         answer = {key: value for key, value in answer.items() if value}
         yield from self._emit({"type": "response.completed", "response": answer})
 
@@ -225,6 +236,15 @@ class Rollout:
     def _emit(self, event: Fields, at: int | None = None) -> Iterator[Step]:
         if not self._copied:
             yield RunEvent(MAIN, event, self._at if at is None else at, event["type"] == "response.completed")
+
+
+def _counts(usage: Fields) -> Fields:
+    """Return Codex's counts as the Responses API spells them."""
+    counts: Fields = {key: count for key, count in usage.items() if key not in DETAILS}
+    for key, (group, name) in DETAILS.items():
+        if key in usage:
+            counts.setdefault(group, {})[name] = usage[key]
+    return counts
 
 
 def _is_context(item: Fields) -> bool:

@@ -38,6 +38,7 @@ APIS: Final = {
 }
 OTHER_API: Final = "openai-completions"  # the API of most providers
 USAGE: Final = {key: name for name, key in COUNTS.items()}
+OPTIONAL: Final = ("reasoning", "cacheWrite1h")
 NO_COST: Final = dict.fromkeys(COSTS, 0)
 APP: Final = "data-app-"
 
@@ -125,7 +126,7 @@ def _assistant(message: Fields, at: int) -> Fields:
 
 def _usage(usage: Fields, *, is_own: bool) -> Fields:
     """Return usage as pi's, whose `input` excludes cached tokens. `is_own`: it came from pi, all of it is kept."""
-    counts = {name: _count(usage.get(key)) for key, name in USAGE.items() if key in usage or name != "reasoning"}
+    counts = {name: _count(usage.get(key)) for key, name in USAGE.items() if key in usage or name not in OPTIONAL}
     cached = counts["cacheRead"] + counts["cacheWrite"]
     numbers = {"input": max(0, _count(usage.get("input_tokens")) - cached), **counts}
     if "total_tokens" not in usage:

@@ -29,6 +29,7 @@ USAGE: Final = {
     "output": "output_tokens",
     "cacheRead": "cache_read_tokens",
     "cacheWrite": "cache_write_tokens",
+    "cacheWrite1h": "cache_write_1h_tokens",
     "reasoning": "thinking_tokens",
     "totalTokens": "total_tokens",
 }

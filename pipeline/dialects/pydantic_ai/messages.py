@@ -21,6 +21,7 @@ from turnmill.wire import deep_json
 from turnmill.wire.nesting import text_too_deep, with_room
 
 VOLATILE: Final = frozenset({"content_file_digests"})  # Pydantic AI computes it again
+TOLD: Final = ("input_tokens", "output_tokens")
 RESPONSE_FIELDS: Final = ("model_name", "provider_name", "provider_response_id", "finish_reason")
 TO_STANDARD_BASE64: Final = str.maketrans("-_", "+/")
 
@@ -78,8 +79,8 @@ def usage(raw: Any) -> Fields | None:
     )
     if thinking:
         counts["thinking_tokens"] = thinking
-    if not counts:
-        return None
+    if not counts or (raw.get("unmeasured_requests") and counts.keys().isdisjoint(TOLD)):
+        return counts or None  # the provider told no tokens, which is not 0 of them
     return {"input_tokens": raw.get("input_tokens") or 0, "output_tokens": raw.get("output_tokens") or 0} | counts
 
 

@@ -22,7 +22,7 @@
 | data-tp-* | SystemMessage of that name, and what it means for links and thread |
 | data-feedback | SystemMessage of that name, and feedback |
 | data-* | SystemMessage of that name; the same type and id replaces its data; transient: not stored |
-| message-metadata | merged deeply into the message's metadata |
+| message-metadata | merged deeply into the message's metadata; `usage`: tokens of the step, `totalUsage`: of the run |
 | finish | the turn is complete; error: failed, interrupted: the provider broke off |
 | abort | the turn is interrupted, unless a `finish` came before |
 | error | SystemMessage `error`; interrupted, unless the stream goes on to a good `finish` |
@@ -52,7 +52,9 @@ from pipeline.dialects.vercel_ai.stream import (
     stream_of,
     text_of,
 )
+from pipeline.turns import tokens
 from pipeline.turns.times import epoch_ms
+from topics.json_text import Fields
 
 ENDS: Final[dict[str | None, End]] = {"error": "error", "interrupted": "disconnected"}
 FINISH_REASONS: Final = {"length": "length", "content-filter": "content_filter"}
@@ -166,11 +168,29 @@ def message_metadata(builder: Builder, event: Event) -> None:
     if new is None:
         return
     note(builder.notes, {"metadata": _merged(builder.notes.get(META, {}).get("metadata"), new)})
+    if isinstance(new, dict):
+        _usage(builder, new, of_run=event["type"] == "finish")
     pydantic_ai = new.get("pydantic_ai") if isinstance(new, dict) else None
     at = epoch_ms(pydantic_ai.get("timestamp")) if isinstance(pydantic_ai, dict) else None
     response = builder.last_response()
     if at is not None and response is not None and builder.first_at <= at <= builder.at:
         response.at = at
+
+
+def _usage(builder: Builder, metadata: Fields, *, of_run: bool) -> None:
+    """Set the tokens that an application puts in the metadata: `totalUsage` of the run, `usage` of the step before.
+
+    At the end of the message, `usage` is the run's as well: the SDK has no other then.
+    """
+    for key in ("usage", "totalUsage"):
+        used = metadata.get(key)
+        if not isinstance(used, dict) or not (tokens.counts(used).keys() & {"input_tokens", "output_tokens"}):
+            continue
+        responses = [message for message in builder.messages if message.kind == "response"]
+        if of_run or key == "totalUsage":
+            builder.total_usage = used
+        if responses and (len(responses) == 1 or not (of_run or key == "totalUsage")):
+            builder.usage(used, responses[-1])
 
 
 def finish(builder: Builder, event: Event) -> None:

@@ -6,6 +6,7 @@ from pipeline.assembly.builder import Builder
 from pipeline.assembly.parts import Context
 from pipeline.dialects import DIALECTS
 from tests.support.assembled import START, assembled
+from tests.support.bills import bill
 from topics.thread_rules import check
 
 META = {"runId": "run_1", "requestId": "req_1", "endpoint": "/api", "model": "gpt", "createdAt": "2026-01-20T16:59:01Z"}
@@ -244,6 +245,28 @@ def test_usage_is_the_turns_and_that_of_its_only_response():
     two = run(call(input={}), result(output=1), say("Hi"), done)
     assert [m.get("usage") for m in two.messages("response")] == [None, None]
     assert two.agent_turns[0]["total_usage"] == {"input_tokens": 12, "output_tokens": 3}
+
+
+def spent(read, written, cached=0, **more):
+    """Usage as openai-agents 0.24 serializes it: details of the run in lists, those of its calls as objects."""
+    return {"input_tokens": read, "output_tokens": written, "input_tokens_details": {"cached_tokens": cached}, **more}
+
+
+def test_each_call_of_a_run_has_its_tokens():
+    run_usage = spent(60, 18, requests=2) | {"input_tokens_details": [{"cached_tokens": 15}]}
+    entries = [spent(20, 10), spent(40, 8, 15)]
+    done = event("done", finishReason="stop", usage=run_usage | {"request_usage_entries": entries})
+    got = run(call(input={}), result(output=1), say("Hi"), done)
+    rows = bill(got)
+    assert [(row["input_tokens"], row["output_tokens"], row["cache_read_tokens"]) for row in rows] == [
+        (20, 10, 0),
+        (40, 8, 15),
+    ]
+    # Two calls in a single response: each is a row, and priced alone.
+    rows = bill(run(say("Hi"), done))
+    assert [(row["input_tokens"], row["requests"]) for row in rows] == [(20, 1), (40, 0)]
+    (row,) = bill(run(say("Hi"), event("done", finishReason="stop", usage=run_usage)))
+    assert (row["input_tokens"], row["cache_read_tokens"], row["summed"]) == (60, 15, True)
 
 
 def test_nothing_is_said_after_done():

@@ -164,7 +164,8 @@ def test_null_is_no_error() -> None:
 
 
 def test_the_last_usage_counts() -> None:
-    running = [chunk({"content": "x"}, usage={**USAGE, "completion_tokens": n}) for n in (1, 2)]
+    usages = [{"prompt_tokens": 7, "completion_tokens": n, "total_tokens": 7 + n} for n in (1, 2)]
+    running = [chunk({"content": "x"}, usage=usage) for usage in usages]
     got = run(*running, chunk({}, "stop"), {**chunk(), "choices": [], "usage": None})
     assert got.agent_turns[0]["total_usage"]["output_tokens"] == 2
 

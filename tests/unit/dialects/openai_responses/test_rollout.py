@@ -124,7 +124,7 @@ def test_a_fork_counts_nothing_twice(marked: bool) -> None:  # noqa: FBT001
     codex.ask("t-1" if marked else None, "Heat the oven")
     codex.say("It is hot.")
     fork = Codex("two", forked_from_id=codex.session)
-    fork.lines += codex.lines
+    fork.lines, fork.total = fork.lines + codex.lines, codex.total
     fork.total = codex.total
     fork.ask("t-2" if marked else None, "Bake bread")
     fork.say("Baked.")
@@ -180,6 +180,59 @@ def test_unknown_lines_are_kept_and_replaced_history_is_not_said_again() -> None
         "data-app-codex.brand_new": {"value": 7},
         "data-app-codex.brand_new_event": {"value": 8},
     }
+
+
+def compact(codex: Codex, used: int) -> None:
+    """What Codex 0.155 writes for a compaction: its record is in no total; other calls have a record, too."""
+    usage = {
+        "input_tokens": used,
+        "cached_input_tokens": used - 500,
+        "output_tokens": 3_000,
+        "total_tokens": used + 3_000,
+    }
+    for response in ("resp_before", "resp_compact"):
+        codex.add("token_usage_record", {"response_id": response, "usage": usage})
+    codex.add("compacted", {"message": "", "replacement_history": [], "compaction_response_id": "resp_compact"})
+
+
+def test_a_compaction_is_billed_beside_the_answer() -> None:
+    codex = Codex("one")
+    codex.ask("t-1", "Read")
+    codex.say("Read.")
+    codex.done("t-1")
+    codex.ask("t-2", "Find it")
+    compact(codex, 182_500)
+    codex.say("Line 4.")
+    codex.done("t-2")
+    _, first, _, second = of(codex).threads[codex.session]["turns"]
+    assert first["total_usage"]["input_tokens"] == 100
+    beside, answer = [one for one in second["messages"] if one["message_type"] == "response"]
+    if "meta:purpose" in answer:
+        beside, answer = answer, beside
+    assert (beside["meta:purpose"], beside["model_name"], beside["parts"]) == ("compaction", "gpt-5-codex", [])
+    counts = {"input_tokens": 182_500, "cache_read_tokens": 182_000, "output_tokens": 3_000}
+    assert beside["usage"] | counts == beside["usage"]
+    assert answer["usage"]["input_tokens"] == 100
+    assert (second["total_usage"]["input_tokens"], second["total_usage"]["output_tokens"]) == (182_600, 3_010)
+    (event,) = [one for one in second["messages"] if one["message_type"] == "system"]
+    assert event["event_data"] == {"message": "", "compaction_response_id": "resp_compact"}
+
+
+def test_a_fork_does_not_bill_its_origins_compaction_again() -> None:
+    codex = Codex("one")
+    codex.ask("t-1", "Read")
+    codex.say("Read.")
+    codex.done("t-1")
+    compact(codex, 182_500)
+    fork = Codex("two", forked_from_id=codex.session)
+    fork.lines, fork.total = fork.lines + codex.lines, codex.total
+    for session, words in ((codex, "Find it"), (fork, "Drop it")):
+        session.ask(f"t-{words}", words)
+        session.say("Done.")
+        session.done(f"t-{words}")
+    turns = [turn for thread in of(codex, fork).threads.values() for turn in thread["turns"]]
+    totals = [turn["total_usage"]["input_tokens"] for turn in turns if turn["turn_type"] == "agent"]
+    assert sorted(totals) == [100, 100, 182_600]
 
 
 def test_the_items_go_out_as_they_came_in() -> None:

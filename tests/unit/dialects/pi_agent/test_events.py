@@ -7,6 +7,8 @@ from pipeline.assembly.parts import Context
 from pipeline.assembly.records import StoredRecord
 from pipeline.assembly.run import Run
 from pipeline.dialects import DIALECTS
+from pipeline.dialects.pi_agent.messages import usage
+from pipeline.turns import tokens
 from tests.property.records import envelope
 from tests.support.assembled import START, assembled
 from topics.thread_rules import check
@@ -462,3 +464,17 @@ def test_a_run_that_goes_on_with_its_next_turn_is_not_over():
     assert open_run.ended_at == START
     open_run.feed(second, StoredRecord(b"", 1, START + 9_000))
     assert open_run.ended_at is None
+
+
+def test_usage_tells_caches_of_an_hour_and_costs():
+    spent = {"input": 1_000, "output": 500, "cacheRead": 50_000, "cacheWrite": 100_000, "cacheWrite1h": 80_000}
+    cost = {"input": 0.003, "output": 0.0075, "cacheRead": 0.015, "cacheWrite": 0.555, "total": 0.5805}
+    assert tokens.counts(usage({"usage": {**spent, "totalTokens": 151_500, "cost": cost}})) == {
+        "input_tokens": 151_000,
+        "output_tokens": 500,
+        "cache_read_tokens": 50_000,
+        "cache_write_tokens": 100_000,
+        "cache_write_1h_tokens": 80_000,
+        "total_tokens": 151_500,
+        "cost_nano_usd": 580_500_000,
+    }

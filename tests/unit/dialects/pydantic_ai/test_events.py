@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from pipeline.dialects.pydantic_ai.keys import EXACT
+from pipeline.dialects.pydantic_ai.messages import usage
+from pipeline.turns import tokens
 from tests.corpus.compare_pydantic import assembled, assembled_with_refusals
 
 Event = dict[str, Any]
@@ -492,3 +494,28 @@ def test_a_bad_event_is_refused_and_leaves_no_trace(event: Event) -> None:
     document, refused = assembled_with_refusals([*events[:2], event, events[2]], end="complete")
     assert len(refused) == 1
     assert document["turns"] == assembled(events, end="complete")["turns"]
+
+
+def test_every_count_of_a_request_is_known() -> None:
+    """As pydantic-ai 2.68 writes a RequestUsage."""
+    counts = {
+        "input_tokens": 1_000,
+        "cache_write_tokens": 300,
+        "cache_write_1h_tokens": 200,
+        "cache_read_tokens": 400,
+        "output_tokens": 90,
+        "input_audio_tokens": 50,
+        "cache_audio_read_tokens": 20,
+        "output_audio_tokens": 30,
+        "web_searches": 2,
+    }
+    told = {**counts, "output_reasoning_tokens": 40, "audio_seconds": 0.0, "details": {}, "cost": "0.0123"}
+    known = tokens.counts(usage(told))
+    assert known == counts | {"thinking_tokens": 40, "total_tokens": 1_090, "cost_nano_usd": 12_300_000}
+
+
+def test_tokens_that_the_provider_did_not_tell_are_not_zero() -> None:
+    zeros = {"input_tokens": 0, "output_tokens": 0, "cost": None, "details": {}}
+    assert usage({**zeros, "unmeasured_requests": 1}) == {"unmeasured_requests": 1}
+    told = usage({**zeros, "input_tokens": 5, "unmeasured_requests": 1})
+    assert told == {"input_tokens": 5, "output_tokens": 0, "unmeasured_requests": 1}

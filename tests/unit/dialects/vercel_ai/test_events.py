@@ -4,6 +4,7 @@ import pytest
 
 from pipeline.dialects.vercel_ai.keys import META
 from tests.support.assembled import START, THREAD_ID, assembled
+from tests.support.bills import bill, billed
 from turnmill.identity import thread_uuid
 
 CALL = {"type": "tool-input-available", "toolCallId": "c1", "toolName": "weather", "input": {"city": "Paris"}}
@@ -376,6 +377,29 @@ def test_data_is_replaced_by_type_and_id_and_transient_data_is_not_stored():
     got = run(*step(*events), STOP)
     assert system(got) == [("data-w", 3), ("data-v", "other type"), ("data-w", "no id"), ("data-w", None)]
     assert got.messages("system")[0][META] == {"id": "a", "extra": True}
+
+
+def metadata(kind="message-metadata", **data):
+    return {"type": kind, "messageMetadata": data}
+
+
+def test_tokens_in_the_metadata_are_billed():
+    first = {"inputTokens": 20, "outputTokens": 10, "totalTokens": 30, "cachedInputTokens": 15}  # the AI SDK 5
+    second = {"inputTokens": 40, "outputTokens": 8, "inputTokenDetails": {"cacheReadTokens": 5, "cacheWriteTokens": 7}}
+    total = {"inputTokens": 60, "outputTokens": 18, "totalTokens": 78}
+    steps = [*step(CALL, OUTPUT), metadata(usage=first), *step(*text(["Sunny."])), metadata(usage=second)]
+    for end in (STOP, {**STOP, **metadata("finish", totalUsage=total)}):
+        got = run(*steps, end)
+        assert [(row["input_tokens"], row["cache_read_tokens"], row["cache_write_tokens"]) for row in bill(got)] == [
+            (20, 15, None),
+            (40, 5, 7),
+        ]
+        assert billed(got, "input_tokens", "output_tokens", "turns") == (60, 18, 1)
+    for key in ("usage", "totalUsage"):
+        end = {**STOP, **metadata("finish", **{key: total})}
+        assert billed(run(*step(CALL, OUTPUT), *step(*text(["Sunny."])), end), "input_tokens") == (60,)
+        assert run(*step(*text(["Sunny."])), end).messages("response")[0]["usage"]["input_tokens"] == 60
+    assert billed(run(*step(*text(["x"])), {**STOP, **metadata("finish", usage="much")}), "input_tokens") == (None,)
 
 
 def test_telemetry_leaves_the_turn_and_feeds_usage():
