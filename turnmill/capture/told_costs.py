@@ -18,6 +18,7 @@ HEADERS: Final = (
 # Where the events of captured wires have usage: in these objects, or directly; under these names.
 WITHIN: Final = ("response", "message")
 USAGE: Final = ("usage", "usageMetadata")
+WHOLE: Final = frozenset({"chat.completion", "response", "message"})  # `object` or `type` of whole answers
 
 
 def told_cost(headers: Mapping[str, str]) -> float | None:
@@ -33,7 +34,7 @@ def told_cost(headers: Mapping[str, str]) -> float | None:
 
 
 def with_cost(event: Fields, dollars: float) -> Fields:
-    """Return an event, with the cost in its usage, if it has usage that tells none itself."""
+    """Return an event, with the cost in its usage, if that tells none itself; a whole answer gets usage for it."""
     for name in USAGE:
         usage = event.get(name)
         if isinstance(usage, dict) and usage:
@@ -41,6 +42,7 @@ def with_cost(event: Fields, dollars: float) -> Fields:
             return event if told else {**event, name: {**usage, "cost_usd": dollars}}
     for name in WITHIN:
         inner = event.get(name)
-        if isinstance(inner, dict) and (priced := with_cost(inner, dollars)) is not inner:
-            return {**event, name: priced}
-    return event
+        if isinstance(inner, dict) and any(inner.get(kind) for kind in USAGE):
+            return {**event, name: with_cost(inner, dollars)}
+    whole = event.get("object") or event.get("type")
+    return {**event, "usage": {"cost_usd": dollars}} if isinstance(whole, str) and whole in WHOLE else event

@@ -50,10 +50,11 @@ def test_what_headers_tell(headers: dict[str, str], dollars: float | None) -> No
         {"object": "chat.completion", "usage": {**USAGE, "estimated_cost": 0.1}},
         {"object": "chat.completion.chunk", "choices": [], "usage": None},
         {"type": "content_block_delta", "delta": {"text": "usage"}},
+        {"type": "response.created", "response": {"object": "response", "status": "in_progress", "usage": None}},
     ],
 )
 def test_what_a_body_tells_itself_stays(event: dict[str, Any]) -> None:
-    assert with_cost(event, 0.25) is event
+    assert with_cost(event, 0.25) == event
 
 
 @pytest.mark.parametrize(
@@ -73,6 +74,13 @@ def test_what_a_body_tells_itself_stays(event: dict[str, Any]) -> None:
         ("anthropic", {"type": "message", "content": [], "usage": {"input_tokens": 1}}, ("usage",)),
         ("anthropic", {"type": "message_start", "message": {"usage": {"input_tokens": 1}}}, ("message", "usage")),
         ("gemini", {"candidates": [], "usageMetadata": {"promptTokenCount": 1}}, ("usageMetadata",)),
+        (
+            "gemini",
+            {"response": {"candidates": [], "usageMetadata": {"promptTokenCount": 1}}},
+            ("response", "usageMetadata"),
+        ),
+        ("openai-chat", {"object": "chat.completion", "choices": [], "usage": None}, ("usage",)),
+        ("anthropic", {"type": "message", "content": []}, ("usage",)),
     ],
 )
 def test_where_it_goes(dialect: str, event: dict[str, Any], path: tuple[str, ...]) -> None:
