@@ -18,6 +18,7 @@ from turnmill.capture.answers import Answer
 from turnmill.capture.encodings import Decode, Unreadable, decoding
 from turnmill.capture.fitting import fitted, json_of, request_body
 from turnmill.capture.secrets import credentials, masked_settings, without_addresses, without_secrets
+from turnmill.capture.told_costs import told_cost, with_cost
 from turnmill.limits import CAPTURED_ANSWER_BYTES, CAPTURED_EVENTS, CAPTURED_STREAM_BYTES
 from turnmill.wire.envelope import encode
 from turnmill.wire.framing import Decoder, decoder_for
@@ -53,6 +54,7 @@ class Exchange:
         self._kind = WIRES[dialect].kind
         self._secrets = in_body | credentials(headers or {})
         self._status = 0
+        self._cost: float | None = None  # in US dollars, as a gateway's header tells it
         self._wait = RETRY_WINDOW
         self._decode: Decode | None = None
         self._stream: Decoder | None = None
@@ -70,6 +72,7 @@ class Exchange:
     def answered(self, status: int, headers: Mapping[str, str]) -> list[Fields]:
         """Note status and headers of the answer; names of headers are in lower case."""
         self._status = status
+        self._cost = told_cost(headers)
         self._wait = RETRY_WINDOW + _retry_after(headers)
         wire = WIRES[self._dialect]
         reads_objects = wire.framing == "sse-or-array"  # it takes a whole answer for a stream of an event
@@ -202,6 +205,8 @@ class Exchange:
         """Yield an event in publishable form. `size`: its bytes as received; a small event is not measured again."""
         self.answer.take(event)
         event = self._masked(event)
+        if self._cost is not None:
+            event = with_cost(event, self._cost)
         small = event if size <= SMALL_BYTES else fitted(_without_repeats(event))
         yield small
         if small is not event:

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from pipeline.cli.options import Moment
 from pipeline.cli.output import many, wide_console
+from pipeline.cli.stored.reconcile import reconcile
 from pipeline.cli.stored.selection import in_store, recorded
 from pipeline.cli.stored.thread_view import plain
 from pipeline.observability.audit import audit, local_user
@@ -122,6 +123,9 @@ def recompute(since: int, until: int, *, dry_run: bool) -> None:
     count, old, new = (sum(row[column] for row in sums.values()) for column in range(3))
     done = "would change" if dry_run else "changed"
     click.echo(f"{many(count, 'response')} {done}: ${old / NANO:.9f} -> ${new / NANO:.9f}")
+
+
+usage.add_command(reconcile)
 
 
 def _show(report: UsageReport) -> None:

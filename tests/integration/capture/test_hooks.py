@@ -27,6 +27,7 @@ from pipeline.settings import Settings
 from tests.support.places import ROOT
 from tests.support.scripted_upstream import TEXT, upstream
 from tests.support.spools import away, spooled
+from tests.support.upstream import chat_answer
 from tests.support.waiting import PATIENCE
 from tests.support.workers import environment
 
@@ -175,6 +176,45 @@ def test_credentials_that_a_provider_repeats(tmp_path: Path) -> None:
     assert [event["status"] for event in refusals] == [401] * 3
     assert all("***" in json.dumps(event["body"]) for event in refusals)
     assert re.findall("very-secret[^ &]*", json.dumps(records)) == []
+
+
+class Priced(BaseHTTPRequestHandler):
+    """A gateway that tells in a header what the call has cost."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        body = json.dumps(chat_answer("7 °C")).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("x-litellm-response-cost", "0.0125")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+PRICED = """
+import asyncio, sys, aiohttp, httpx, requests
+url, body = f"http://{sys.argv[1]}/v1/chat/completions", {"model": "m", "messages": [{"role": "user", "content": "?"}]}
+async def main():
+    async with aiohttp.ClientSession() as session:
+        async with session.post(url, json=body) as answer:
+            return await answer.json()
+answers = [httpx.post(url, json=body).json(), requests.post(url, json=body).json(), asyncio.run(main())]
+assert not any("cost_usd" in answer["usage"] for answer in answers), "the program sees what came"
+"""
+
+
+def test_a_cost_that_a_gateway_tells_in_a_header(tmp_path: Path) -> None:
+    settings = captured(tmp_path)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Priced) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        output(start(settings, *RUN, sys.executable, "-c", PRICED, f"127.0.0.1:{server.server_port}"))
+        server.shutdown()
+    events = [event for record in spooled(settings) for event in record["events"] if "usage" in event]
+    assert [event["usage"]["cost_usd"] for event in events] == [0.0125] * 3
 
 
 SPEAK = """

@@ -107,6 +107,22 @@ async def test_a_request_that_is_encoded_passes_as_it_is_and_is_read(proxied: Pr
     assert document["turns"][0]["parts"][0]["content"] == "Weather?"
 
 
+@pytest.mark.parametrize(("told", "cost"), [("0.0125", 0.0125), ("0.0", None)])
+async def test_a_cost_in_a_header_is_published_and_the_answer_passes_as_it_is(
+    proxied: Proxied, told: str, cost: float | None
+) -> None:
+    async def play(_: Asked, answer: Answering) -> None:
+        await answer.whole(chat_answer("Sunny."), x_litellm_response_cost=told)
+
+    async with playing(play) as upstream, proxied(upstream.url) as gateway, client(gateway.url) as http:
+        answer = await http.post(CHAT, json={**ASK, "stream": False})
+        assert answer.json() == chat_answer("Sunny.")
+        assert answer.headers["x-litellm-response-cost"] == told
+    (document,) = documents(gateway.settings)
+    (response,) = [one for one in document["turns"][-1]["messages"] if one["message_type"] == "response"]
+    assert response["usage"].get("cost_usd") == cost
+
+
 async def test_whole_answers_and_errors_pass_as_they_are(proxied: Proxied) -> None:
     squeezed = gzip.compress(json.dumps(chat_answer("Sunny.")).encode())
     refusal = b'{"error": {"message": "slow down", "type": "rate_limit"}}'

@@ -1,0 +1,112 @@
+"""`turnmill usage reconcile`: a provider's own usage beside that of the store."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, TextIO
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from pipeline.cli.output import many, wide_console
+from pipeline.cli.stored.selection import in_store
+from pipeline.cli.stored.thread_view import plain
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.usage.provider_exports import FORMATS, read_export
+from pipeline.stores.usage.query import usage_report
+from pipeline.stores.usage.reconciling import GROUP_BY, Export, Line, compare
+from pipeline.stores.usage.report import MAX_GROUPS, UsageQuery
+from topics import json_text
+from turnmill.errors import CallerError
+
+MAX_DAYS = 366  # from the first day of an export to its last
+DAY_MS = 86_400_000  # in UTC
+
+
+@click.command(short_help="Compare a provider's own usage with the store's.")
+@click.option("--provider", type=click.Choice([*FORMATS]), required=True, help="Whose export FILE is.")
+@click.option("--stored-as", metavar="NAME", help="The provider's name in the store, if it is another one.")
+@click.option("--all", "every", is_flag=True, help="Also show what is equal.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object with all lines.")
+@click.argument("file", type=click.File("r", encoding="utf-8-sig"))
+def reconcile(provider: str, file: TextIO, stored_as: str | None, *, every: bool, as_json: bool) -> None:
+    r"""Lay a provider's own usage export beside the store, by day (UTC), model and key: what differs, and why.
+
+    \b
+    FILE (- is standard input) has, as JSON:
+      openai      pages of /v1/organization/usage/completions or /costs
+      anthropic   pages of /v1/organizations/usage_report/messages or /cost_report
+      openrouter  what /api/v1/activity returns, also as CSV
+
+    Exit status 0: all is equal; 1: something differs; 2: FILE can't be read.
+    """
+    export = Export.of(read_export(provider, file))
+    if not export.days:
+        raise CallerError(f"there is no usage in it; expected: {FORMATS[provider].expected}")
+    first, last = (date.fromisoformat(day) for day in (min(export.days), max(export.days)))
+    if (last - first).days >= MAX_DAYS:
+        raise CallerError(f"it is about more than {MAX_DAYS} days, {first} to {last}: give a part of it")
+    days = [first + timedelta(days=number) for number in range((last - first).days + 1)]
+    name = (stored_as or provider).lower()
+
+    async def compared(store: ThreadStore) -> list[Line]:
+        lines: list[Line] = []
+        for day in days:
+            start = int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()) * 1000
+            query = UsageQuery(GROUP_BY, start=start, end=start + DAY_MS, limit=MAX_GROUPS)
+            rows = (await usage_report(store, query)).rows
+            if any(row.other for row in rows):
+                raise CallerError(f"{day}: over {MAX_GROUPS:,} models, providers and tiers are stored, too many here")
+            lines += compare(export, day.isoformat(), rows, name)
+        return lines
+
+    lines = in_store(compared)
+    differing = [line for line in lines if line.differing]
+    if as_json:
+        head = {"provider": provider, "from": first.isoformat(), "to": last.isoformat(), "equal": not differing}
+        head |= {"uncounted": export.uncounted, "lines": [line.document() for line in lines]}
+        click.echo(json_text.dumps(head))
+    else:
+        _show(lines if every else differing)
+        equal = len(lines) - len(differing)
+        click.echo(f"{provider}, {first} to {last}: {many(equal, 'line')} equal, {len(differing):,} not")
+        if export.uncounted:
+            click.echo(f"of kinds that the store doesn't count: {many(export.uncounted, 'result')}")
+    sys.exit(1 if differing else 0)
+
+
+def _show(lines: list[Line]) -> None:
+    table = Table("day", "model", "", "count", box=None, pad_edge=False)
+    for name in ("provider", "store", "difference"):
+        table.add_column(name, justify="right")
+    for line in lines:
+        document = line.document()
+        names = [
+            Text(line.day),
+            Text(plain("all models" if line.model is None else line.model or "–")),
+            Text(line.state),
+        ]
+        for name, sides in document["counts"].items():
+            if sides["differs"] or not line.differing:
+                table.add_row(*names, name, *_cells(sides["provider"], sides["store"]))
+                names = [Text()] * 3
+        for key, counts in document["keys"].items() if line.differing else ():
+            told = ", ".join(f"{name} {_cell(count)}" for name, count in counts.items())
+            table.add_row("", Text(plain(f"  of key {key}: {told}")))
+        for reason in line.reasons:
+            table.add_row("", Text(plain(f"  {reason}"), style="yellow"))
+    if lines:
+        wide_console().print(table)
+
+
+def _cells(told: Any, stored: Any) -> tuple[str, str, str]:
+    apart = (stored or 0) - (told or 0)
+    return _cell(told), _cell(stored), _cell(round(apart, 9) if isinstance(apart, float) else apart)
+
+
+def _cell(count: float | None) -> str:
+    if count is None:
+        return "–"
+    return f"{count:,}" if isinstance(count, int) else f"{count:,.6f}"
