@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pipeline.stores.costs.rows import usage_rows
-from pipeline.turns.tokens import counts
+from pipeline.turns.tokens import COUNTS, counts
 from turnmill.identity import turn_id
 
 THREAD = "11111111-1111-4111-8111-111111111111"
@@ -49,14 +49,16 @@ def test_one_row_per_response() -> None:
         "turns": 0,
         "interrupted": 0,
         "errors": 0,
+        **dict.fromkeys(COUNTS),
         "input_tokens": 50,
-        "output_tokens": None,
-        "thinking_tokens": None,
-        "cache_read_tokens": None,
-        "cache_write_tokens": None,
         "total_tokens": 50,
         "cost_nano_usd": None,
-        "price_source": None,
+        "cost_kind": None,
+        "computed_nano_usd": None,
+        "price_source": "no price: the model is not in the price list",
+        "purpose": "",
+        "service_tier": "",
+        "summed": False,
         "estimated_tokens": None,
         "estimated_nano_usd": None,
         "ttft_ms": 120,
