@@ -150,6 +150,6 @@ async def test_the_bill_of_a_day(store_url: str) -> None:
             pass
         summed = await usage_report(store, UsageQuery(group_by=("tenant",)))
         assert summed.rows == report.rows
-        [turn] = (await turn_usage(store, ThreadKey.of(thread_uuid("guessed")[0], None))).values()
+        [turn] = (await turn_usage(store, ThreadKey.of(thread_uuid("guessed")[0], None)))[0].values()
         assert turn.estimated_cost_usd == guessed[None] / 10**9
         assert f"estimate by own price: house-1 from {NOON}" in turn.prices
