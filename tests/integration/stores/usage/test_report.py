@@ -308,6 +308,13 @@ async def test_the_command_prints_a_table_json_and_csv(
     assert "other" in table
     assert f"{document['total']['total_tokens'] - document['total']['output_tokens']:,}" in table
     assert "no price is known" in table
+    assert "web searches" in table
+    assert "audio" not in table
+    costs = [round(document["total"][f"cost_{kind}_usd"], 4) for kind in ("told", "estimated")]
+    assert costs[0] > 0 == costs[1]
+    assert f"${costs[0]:.4f} told" in table
+    assert "none for service tier flex" in table
+    assert "0.0000" not in table
     for wrong in (("--tz", "Mars/Base"), ("--from", "soon"), ("--group-by", "colour"), ("--limit", "0")):
         with pytest.raises(CallerError):
             await asyncio.to_thread(run, *wrong)
