@@ -25,9 +25,11 @@ from pipeline.extras import EXTRAS
 from pipeline.gateway.problems import KINDS
 from pipeline.gateway.serving.app import create_app
 from pipeline.observability import metrics
+from pipeline.policies import prices
 from pipeline.policies.pools import LEFT_FREE, OLDEST_OF_MOST, POOLS
 from pipeline.settings import Settings, table
 from pipeline.stores.keeping import places
+from pipeline.turns.tokens import COST_SPELLINGS, SPELLINGS
 from pipeline.worker.host.roles import ROLES, Role
 from topics.catalog import CATALOG
 from topics.record_schemas import texts
@@ -98,6 +100,25 @@ def metrics_table() -> str:
         ("metric", "kind", "labels", "meaning"),
         ((f"`{name}`", kind, labels, meaning) for name, kind, labels, meaning in rows),
     )
+
+
+def counts_table() -> str:
+    """Every count of usage: those that include it, its rate in own prices, and how SDKs and providers spell it."""
+    rates = {
+        count: f"`{kind}`" + (f", else `{default}`" if default else "")
+        for kind, (count, default) in prices.KINDS.items()
+    }
+    rates |= {count: f"`{kind}`, for each" for kind, count in prices.CALLS.items()}
+
+    def listed(names: Iterable[str]) -> str:
+        return ", ".join(f"`{name}`" for name in names)
+
+    rows = []
+    for name, spellings in SPELLINGS.items():
+        others = (spelling for spelling in spellings if spelling != name)
+        rows.append((f"`{name}`", listed(prices.INCLUDED_IN.get(name, ())), rates.get(name, ""), listed(others)))
+    cost = ("a told cost", "", "", f"{listed(COST_SPELLINGS)}, `cost_in_usd_ticks`")
+    return markdown(("count", "part of", "rate in own prices", "also spelled"), [*rows, cost])
 
 
 def topics_table() -> str:
@@ -324,6 +345,7 @@ def install_note() -> str:
 
 
 TABLES: Final[dict[str, Callable[[], str]]] = {
+    "counts": counts_table,
     "extras": extras_table,
     "gateway-endpoints": endpoints_table,
     "gateway-problems": problems_table,

@@ -94,10 +94,17 @@ AGENT_DURATION: Final = histogram(
 )
 TOKENS: Final = counter(
     "turnmill_tokens_total",
-    "Tokens by token_type: input and output; parts of them: thinking (of output), cache_read and cache_write "
-    "(of input); total only where a stream reports no other number.",
+    "Tokens by token_type: input and output; parts of them: thinking, output_audio, output_image (of output), "
+    "cache_read, cache_write, input_audio, input_image (of input), cache_write_1h (of cache_write), cache_audio_read, "
+    "cache_image_read (of cache_read); total only where a stream reports no other number.",
     *USAGE,
     "token_type",
+)
+BILLED_CALLS: Final = counter(
+    "turnmill_billed_calls_total",
+    "What is billed and is no token, by kind: web_searches, storage_searches, audio_seconds.",
+    *USAGE,
+    "kind",
 )
 COST: Final = counter("turnmill_cost_usd_total", "Cost that streams report, in US dollars.", *USAGE)
 TOTAL_LATENCY: Final = histogram(
@@ -223,6 +230,10 @@ EXPIRED_OBJECTS: Final = counter("turnmill_expired_objects_total", "Large values
 EXPIRED_BYTES: Final = counter("turnmill_expired_bytes_total", "Bytes of these large values.")
 EXPIRED_ARCHIVED: Final = counter(
     "turnmill_expired_archive_rows_total", "Rows of expired threads that are gone from the archive."
+)
+COST_DIFFERENCES: Final = counter(
+    "turnmill_cost_differences_total",
+    "Stored responses whose cost, as the stream told it, differs by more than 1 % from the one that prices give.",
 )
 COST_LAST_HOUR: Final = gauge(
     "turnmill_cost_last_hour_usd",

@@ -74,7 +74,9 @@ def _usage(metrics: Metrics, reading: Reading, labels: Labels) -> None:
         known.pop("total_tokens", None)
     for name, count in known.items():
         kind = name.removesuffix("_tokens")
-        if count:
+        if kind == name:
+            metrics.add(m.BILLED_CALLS, count, kind=name, **labels)
+        elif count:
             metrics.add(m.TOKENS, count, token_type=kind, **labels)
         if kind in ("input", "output"):
             metrics.observe(m.TOKEN_USAGE, count, token_type=kind, **labels)

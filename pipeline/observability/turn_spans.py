@@ -18,7 +18,7 @@ from typing import Any, Final
 from pipeline.turns.asides import is_aside
 from pipeline.turns.column_text import column_text
 from pipeline.turns.thread_document import agent_configs, interruption, span
-from pipeline.turns.tokens import counts
+from pipeline.turns.tokens import COUNTS, counts
 from topics.turn_record import TurnRecord
 from turnmill.wire import traceparent
 from turnmill.wire.traceparent import TraceParent
@@ -27,13 +27,15 @@ OPERATION: Final = "invoke_agent"
 CANCELLED: Final = "user_cancelled"  # the reason of interruptions that are no failures
 MAX_REASONS: Final = 100
 MAX_TIME_MS: Final = 2**63 // 10**6 - 1  # epoch ms; the latest time of a span, which has nanoseconds in 64 bits
-TOKENS: Final = {
-    "gen_ai.usage.input_tokens": "input_tokens",
-    "gen_ai.usage.output_tokens": "output_tokens",
-    "gen_ai.usage.reasoning.output_tokens": "thinking_tokens",
-    "gen_ai.usage.cache_read.input_tokens": "cache_read_tokens",
-    "gen_ai.usage.cache_creation.input_tokens": "cache_write_tokens",
+# The conventions' names of counts; all others are `turnmill.usage.…`.
+NAMED: Final = {
+    "input_tokens": "gen_ai.usage.input_tokens",
+    "output_tokens": "gen_ai.usage.output_tokens",
+    "thinking_tokens": "gen_ai.usage.reasoning.output_tokens",
+    "cache_read_tokens": "gen_ai.usage.cache_read.input_tokens",
+    "cache_write_tokens": "gen_ai.usage.cache_creation.input_tokens",
 }
+USAGE: Final = {name: NAMED.get(name, f"turnmill.usage.{name}") for name in COUNTS if name != "total_tokens"}
 
 Attribute = str | int | float | list[str]
 
@@ -98,7 +100,7 @@ def _attributes(record: TurnRecord, turn: Mapping[str, Any]) -> dict[str, Any]:
         "gen_ai.request.model": _text(first.get("model_name") or agent_config.get("model_name")),
         "gen_ai.response.finish_reasons": reasons[:MAX_REASONS] or None,
         "gen_ai.response.time_to_first_chunk": None if first_chunk_ms is None else first_chunk_ms / 1000,
-        **{name: used.get(key) for name, key in TOKENS.items()},
+        **{attribute: used.get(name) for name, attribute in USAGE.items()},
         "turnmill.run.id": record["run_id"],
         "turnmill.turn.id": record["turn_id"],
         "turnmill.turn.status": record["status"],

@@ -102,7 +102,7 @@ BOOKS: Final = (
                 "usage_names",
                 "with the last usage, sum or change that has it",
                 "until the store role sums up, some seconds; of threads that have expired, while their sums are kept",
-                ("digest", "tenant", "model", "provider", "agent_id", "prompt", "origin"),
+                ("digest", "tenant", "model", "provider", "agent_id", "prompt", "origin", "service_tier", "purpose"),
                 left=_rows_of(s.usage_names.c.id, lambda tenant: s.usage_names.c.id.in_(names_of(tenant))),
             ),
             TablePlace("price_sources", "nothing of anybody", NOW, ours=("source",)),

@@ -100,7 +100,7 @@ def thread_table(page: ThreadPage) -> Table:
             str(thread.turns),
             Text(thread.status or "", style="red" if thread.status == "interrupted" else ""),
             f"{thread.tokens:,}",
-            "?" if thread.cost_usd is None else f"${thread.cost_usd:,.4f}",
+            "–" if thread.cost_usd is None else f"${thread.cost_usd:,.4f}",
             short_time(thread.updated_at),
         )
     return table

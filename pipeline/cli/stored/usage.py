@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
@@ -41,6 +41,20 @@ from turnmill.clock import now_ms
 COUNTS = ("requests", "turns", "interrupted", "errors", "input_tokens", "output_tokens", "thinking_tokens")
 RECOMPUTE = "usage.recompute"
 CACHED = ("cache_read_tokens", "cache_write_tokens")
+RARE = {  # columns where any row has such a count
+    "cache_write_1h_tokens": "write 1 h",
+    "input_audio_tokens": "audio in",
+    "output_audio_tokens": "audio out",
+    "cache_audio_read_tokens": "audio cached",
+    "input_image_tokens": "images in",
+    "output_image_tokens": "images out",
+    "cache_image_read_tokens": "images cached",
+    "web_searches": "web searches",
+    "storage_searches": "file searches",
+    "audio_seconds": "audio s",
+}
+UNKNOWN = "–"
+LISTED = {"service_tier": "standard", "purpose": "answer"}  # what an empty name stands for
 
 
 @click.group(invoke_without_command=True, short_help="Sum up tokens, cost, turns, errors and times.")
@@ -56,6 +70,8 @@ CACHED = ("cache_read_tokens", "cache_write_tokens")
 @click.option("--prompt", multiple=True, help="Only this system prompt with these tools, by their hash.")
 @click.option("--thread", multiple=True)
 @click.option("--finish-reason", multiple=True)
+@click.option("--service-tier", multiple=True, help="As flex, priority, batch, fast; empty for the standard tier.")
+@click.option("--purpose", multiple=True, help="Of calls beside the answer, as compaction; empty for the answer.")
 @click.option("--limit", default=50, show_default=True, help="Number of groups; the rest is summed as `other`.")
 @click.option("--order", type=click.Choice(ORDERS), default="total_tokens", help="What the top groups are chosen by.")
 @click.option("--feedback", multiple=True, help="Add the mean feedback of this name; may be repeated.")
@@ -103,13 +119,12 @@ def recompute(since: int, until: int, *, dry_run: bool) -> None:
     Use it after a change of TURNMILL_PRICES or of the package `genai-prices`. Values from streams are kept.
     """
     settings = load()
-    sums: dict[tuple[str, str, str], list[int]] = {}
+    sums: dict[tuple[str, str, str], list[int | None]] = {}
 
     async def run(store: ThreadStore) -> None:
         async for cost in reprice(store, since, until, dry_run=dry_run):
-            key = cost.model or "–", cost.source_before or "no price", cost.source_after or "no price"
-            before = sums.get(key, [0, 0, 0])
-            sums[key] = [n + more for n, more in zip(before, (1, cost.before or 0, cost.after or 0), strict=True)]
+            key = cost.model or UNKNOWN, cost.source_before or "no price", cost.source_after or "no price"
+            sums[key] = _sums([sums.get(key, [None] * 3), [1, cost.before, cost.after]])
 
     with recorded():
         if not dry_run:
@@ -118,11 +133,21 @@ def recompute(since: int, until: int, *, dry_run: bool) -> None:
             audit.info("costs from %s computed anew, by %s", stretch, local_user(), extra=of_action(RECOMPUTE, stretch))
         in_store(run, prices=settings.price_list)
     for (model, before, after), (count, old, new) in sorted(sums.items()):
-        change = f"${old / NANO:.9f} by {plain(before)} -> ${new / NANO:.9f} by {plain(after)}"
-        click.echo(f"{plain(model)}: {many(count, 'response')}, {change}")
-    count, old, new = (sum(row[column] for row in sums.values()) for column in range(3))
+        change = f"{_exact(old)} by {plain(before)} -> {_exact(new)} by {plain(after)}"
+        click.echo(f"{plain(model)}: {many(count or 0, 'response')}, {change}")
+    count, old, new = _sums([[None] * 3, *sums.values()])
     done = "would change" if dry_run else "changed"
-    click.echo(f"{many(count, 'response')} {done}: ${old / NANO:.9f} -> ${new / NANO:.9f}")
+    click.echo(f"{many(count or 0, 'response')} {done}: {_exact(old)} -> {_exact(new)}")
+
+
+def _sums(rows: Sequence[Sequence[int | None]]) -> list[int | None]:
+    """Return the sum of each column: of what is known, None where nothing is."""
+    known = ([value for value in column if value is not None] for column in zip(*rows, strict=True))
+    return [sum(values) if values else None for values in known]
+
+
+def _exact(nano: int | None) -> str:
+    return UNKNOWN if nano is None else f"${nano / NANO:.9f}"
 
 
 usage.add_command(reconcile)
@@ -132,41 +157,71 @@ def _show(report: UsageReport) -> None:
     console = wide_console()
     query = report.query
     head = [*(["from"] if query.bucket else []), *query.group_by]
-    figures = ["resp.", "turns", "cut", "err.", "input", "output", "thinking", "cache r/w", "cost $"]
+    rare = [name for name in RARE if getattr(report.total, name)]
+    figures = ["resp.", "turns", "cut", "err.", "input", "output", "thinking", "cache r/w"]
+    figures += [*(RARE[name] for name in rare), "cost $"]
     figures += ["first token", "duration", *(plain(name) for name in query.feedback)]
     columns = (Column(name, justify="right", no_wrap=True) for name in figures)
     table = Table(*head, *columns, box=None, pad_edge=False)
     for row in report.rows:
-        table.add_row(*_names(row, query), *_cells(row.figures))
+        table.add_row(*_names(row, query), *_cells(row.figures, rare))
     if report.rows:
         table.add_section()
-    table.add_row(*["total", *[""] * len(head)][: len(head)], *_cells(report.total), style="bold")
+    table.add_row(*["total", *[""] * len(head)][: len(head)], *_cells(report.total, rare), style="bold")
     console.print(table)
     console.print("times: p50 / p95 / p99", style="dim")
+    for line in _of_cost(report.total):
+        console.print(Text(line, style="dim"))
     if report.unpriced:
         named = ", ".join(f"{plain(model)} ({count:,})" for model, count in report.unpriced.items())
         without = f"no price is known for responses of: {named}; the cost leaves them out"
         console.print(Text(without, style="yellow"))
+        for reason, count in report.unpriced_reasons.items():
+            console.print(Text(f"  {plain(reason)} ({count:,})", style="yellow"))
+
+
+def _of_cost(total: Figures) -> Iterator[str]:
+    """Yield the parts of the cost, if it is not all computed, and how much of it was told otherwise than computed."""
+    if total.told_nano_usd or total.assumed_nano_usd:
+        parts = (f"{_dollars(part)} {kind}" for kind, part in total.parts_of_cost.items() if part)
+        yield f"cost: {', '.join(parts)}"
+    if total.differing:
+        told, computed = (_dollars(nano / NANO) for nano in (total.differing_nano_usd, total.computed_nano_usd))
+        of = many(total.differing, "response")
+        yield f"told and computed differ by more than 1 % in {of}: {told} told, {computed} computed"
+
+
+def _dollars(value: float) -> str:
+    return f"${value:,.4f}"
 
 
 def _names(row: UsageRow, query: UsageQuery) -> list[Text]:
     start = [] if row.bucket is None else [Text(label(row.bucket, query.tz))]
-    names = [OTHER if row.other else row.group[name] or "–" for name in query.group_by]
+    names = [OTHER if row.other else row.group[name] or LISTED.get(name, UNKNOWN) for name in query.group_by]
     return [*start, *(Text(plain(name)) for name in names)]
 
 
-def _cells(figures: Figures) -> list[Any]:
-    counts = [f"{getattr(figures, name):,}" for name in COUNTS]
-    cached = " / ".join(f"{getattr(figures, name):,}" for name in CACHED)
-    cost = f"{figures.cost_usd:,.4f}" + ("*" if figures.unpriced else "")
-    cost += f" ≈{figures.estimated_cost_usd:,.4f}" if figures.estimated_tokens else ""
+def _cells(figures: Figures, rare: Sequence[str]) -> list[Any]:
+    counts = [_count(figures, name) for name in COUNTS]
+    cached = " / ".join(_count(figures, name) for name in CACHED)
+    cost = UNKNOWN if figures.cost_usd is None else f"{figures.cost_usd:,.4f}" + ("*" if figures.unpriced else "")
+    if figures.estimated_tokens:
+        guess = figures.estimated_cost_usd
+        cost += f" ≈{UNKNOWN if guess is None else f'{guess:,.4f}'}"
     judged = [
-        f"{mean.total / mean.count:.2f} ({mean.count:,})" if mean.count else "" for mean in figures.feedback.values()
+        f"{mean.total / mean.count:.2f} ({mean.count:,})" if mean.count else UNKNOWN
+        for mean in figures.feedback.values()
     ]
-    return [*counts, cached, cost, _times(figures.ttft_ms), _times(figures.duration_ms), *judged]
+    more = (_count(figures, name) for name in rare)
+    return [*counts, cached, *more, cost, _times(figures.ttft_ms), _times(figures.duration_ms), *judged]
+
+
+def _count(figures: Figures, name: str) -> str:
+    value = figures.known(name)
+    return UNKNOWN if value is None else f"{value:,}"
 
 
 def _times(times: Percentiles) -> str:
     if times.p50 is None:
-        return ""
+        return UNKNOWN
     return " / ".join(f"{(value or 0) / 1000:.2f}" for value in (times.p50, times.p95, times.p99)) + " s"

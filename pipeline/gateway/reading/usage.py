@@ -43,6 +43,8 @@ class UsageParameters(BaseModel):
     prompt: Values = []
     thread: Values = []
     finish_reason: Values = []
+    service_tier: Values = Field([], description="As flex, priority, batch, fast; empty for the standard tier.")
+    purpose: Values = Field([], description="Of calls beside the answer, as compaction; empty for the answer.")
     limit: int = Field(100, ge=1, le=1000, description="Number of groups; the rest is summed as `other`.")
     order: Literal[ORDERS] = Field("total_tokens", description="What the greatest groups are chosen by.")  # type: ignore[valid-type]  # the names of a registry
     feedback: list[Annotated[str, Field(max_length=1_000)]] = Field(
@@ -66,11 +68,12 @@ async def read_usage(
 ) -> Response:
     """Return `rows`, their `total`, and `unpriced`: models whose cost is unknown, with their number of responses.
 
+    `unpriced_reasons` says why. What is unknown is null, never 0.
     `turns`, `interrupted` and `errors` count a turn in the row of its last response. Times are in ms, by nearest rank;
     from stored sums, they are within 2 % of it.
     """
     bounded = principal.bounded(asked.tenant)
-    where = asked.model_dump(include={"model", "provider", "agent", "prompt", "thread", "finish_reason"})
+    where = asked.model_dump(include={*GROUPS} - {"tenant", "origin"})
     where["tenant"] = [] if bounded is None else [bounded]
     span = asked.start, asked.end
     query = UsageQuery.of(

@@ -129,7 +129,8 @@ async def _result(
     updated = len(winners.keys() & known.keys())
     unchanged = len(batch) - len(winners) - len(late)
     gone = tuple(sorted(erased, key=key_text))
-    result = WriteResult(len(winners) - updated, updated, unchanged, gone, tuple(late), tuple(expired))
+    differing = sum(row["computed_nano_usd"] is not None for rows in winners.values() for row in rows.usage)
+    result = WriteResult(len(winners) - updated, updated, unchanged, gone, tuple(late), tuple(expired), differing)
     return result, list(winners.values()), known
 
 

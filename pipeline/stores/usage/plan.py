@@ -12,7 +12,9 @@ from typing import Final, NamedTuple
 from pipeline.stores.usage.report import UsageQuery
 from pipeline.stores.usage.tallies import QUARTER, SPANS, WEEK
 
-GROUPS: Final = frozenset({"model", "provider", "agent", "tenant", "prompt", "origin"})  # that sums distinguish
+GROUPS: Final = frozenset(  # that sums distinguish
+    {"model", "provider", "agent", "tenant", "prompt", "origin", "service_tier", "purpose"}
+)
 UNSUMMED: Final = frozenset({"minute"})  # buckets that are smaller than any sum
 LAST: Final = 2**62 // WEEK * WEEK  # after all times
 

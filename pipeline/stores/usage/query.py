@@ -14,9 +14,10 @@ from sqlalchemy import CTE, BigInteger, ColumnElement, Select, and_, case, func,
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.observability.metrics import UNKNOWN
+from pipeline.stores.costs.prices import UNPRICED
 from pipeline.stores.database.expressions import BoundedSum
 from pipeline.stores.database.keys import NO_TENANT
-from pipeline.stores.database.schema import threads, turns, usage, usage_names
+from pipeline.stores.database.schema import price_sources, threads, turns, usage, usage_names
 from pipeline.stores.database.sending import certain
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.usage import plan as usage_plan
@@ -39,6 +40,7 @@ GROUPS: Final[dict[str, ColumnElement[Any]]] = {
 }
 TIMES: Final = ("ttft_ms", "duration_ms")
 NO_PRICE: Final = no_price(usage.c)
+MAX_EXPLAINED: Final = 100_000  # rows, the newest of a report, whose reasons for having no price are counted
 
 
 async def usage_report(store: ThreadStore, query: UsageQuery) -> UsageReport:
@@ -46,12 +48,17 @@ async def usage_report(store: ThreadStore, query: UsageQuery) -> UsageReport:
     async with store.snapshot() as connection:
         if "thread" in query.where:
             await certain(connection)
-        return await report(connection, query)
+        found = await report(connection, query)
+        if not found.total.unpriced:
+            return found
+        reasons = (await connection.execute(unpriced_reasons(query))).all()
+        return replace(found, unpriced_reasons={source.removeprefix(UNPRICED): int(n) for source, n in reasons})
 
 
 async def cost_since(store: ThreadStore, since: int) -> int:
     """Return the known cost of all responses from `since` (epoch ms) on, in 10⁻⁹ US dollars."""
-    return (await usage_report(store, UsageQuery(start=since))).total.cost_nano_usd
+    async with store.snapshot() as connection:
+        return (await report(connection, UsageQuery(start=since))).total.cost_nano_usd
 
 
 async def report(connection: AsyncConnection, query: UsageQuery) -> UsageReport:
@@ -135,6 +142,16 @@ def unpriced_models(query: UsageQuery) -> Select[Any]:
     model = usage_names.c.model
     counts = select(model, count).join_from(usage, usage_names, usage.c.names == usage_names.c.id)
     return counts.where(NO_PRICE, *_conditions(query)).group_by(model).order_by(count.desc(), model).limit(MAX_UNPRICED)
+
+
+def unpriced_reasons(query: UsageQuery) -> Select[Any]:
+    """Return a query of reasons, after UNPRICED, with the number of their responses among the newest MAX_EXPLAINED."""
+    newest = select(usage.c.price_source, NO_PRICE.label("unpriced")).where(*_conditions(query))
+    rows = newest.order_by(usage.c.at.desc()).limit(MAX_EXPLAINED).cte("newest")
+    count, source = func.count().label("responses"), price_sources.c.source
+    counts = select(source, count).join_from(rows, price_sources, rows.c.price_source == price_sources.c.id)
+    counts = counts.where(rows.c.unpriced, source.startswith(UNPRICED, autoescape=True))
+    return counts.group_by(source).order_by(count.desc(), source).limit(MAX_UNPRICED)
 
 
 def _conditions(query: UsageQuery) -> list[ColumnElement[bool]]:

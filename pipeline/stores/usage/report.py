@@ -10,7 +10,7 @@ from datetime import UTC, tzinfo
 from typing import Any, Final, Self
 
 from pipeline.stores.usage.time_buckets import STARTS, label, moment, zone
-from pipeline.turns.tokens import NANO
+from pipeline.turns.tokens import COUNTS, NANO
 from turnmill.errors import CallerError
 
 GROUPS: Final = (
@@ -141,30 +141,33 @@ class Figures:
 
     @property
     def cost_usd(self) -> float | None:
-        """The cost in US dollars; None if no response has a known cost, and some have tokens."""
-        return None if self.unpriced and not self.cost_nano_usd else self.cost_nano_usd / NANO
+        """The cost in US dollars; None if no response has a known cost, or nothing was told."""
+        unknown = self.unpriced or (self.requests and not self.total_tokens)
+        return None if unknown and not self.cost_nano_usd else self.cost_nano_usd / NANO
 
     @property
-    def cost_computed_usd(self) -> float:
-        """The part of the cost that was computed from prices."""
-        return (self.cost_nano_usd - self.told_nano_usd - self.assumed_nano_usd) / NANO
+    def parts_of_cost(self) -> dict[str, float | None]:
+        """The parts of the cost in US dollars, by the kinds told, computed, estimated; None as `cost_usd`."""
+        computed = self.cost_nano_usd - self.told_nano_usd - self.assumed_nano_usd
+        parts = {"told": self.told_nano_usd, "computed": computed, "estimated": self.assumed_nano_usd}
+        return {kind: None if self.cost_usd is None else nano / NANO for kind, nano in parts.items()}
 
     @property
-    def estimated_cost_usd(self) -> float:
-        """The estimated cost in US dollars, which is not included in `cost_usd`."""
-        return self.estimated_nano_usd / NANO
+    def estimated_cost_usd(self) -> float | None:
+        """The estimated cost in US dollars, which is not included in `cost_usd`; None if no price is known."""
+        return None if self.estimated_tokens and not self.estimated_nano_usd else self.estimated_nano_usd / NANO
+
+    def known(self, name: str) -> int | None:
+        """Return a figure of SUMMED; None for a count that is 0 where there are responses: told so, or not told."""
+        value: int = getattr(self, name)
+        return None if name in COUNTS and not value and (self.requests or self.turns) else value
 
 
 SUMMED: Final = tuple(figure.name for figure in fields(Figures) if not figure.name.endswith(("_ms", "feedback")))
 # The name in JSON and CSV of a figure that is kept in billionths of a dollar.
-DOLLARS: Final = {
-    "told_nano_usd": "cost_told_usd",
-    "assumed_nano_usd": "cost_estimated_usd",
-    "differing_nano_usd": "differing_told_usd",
-    "computed_nano_usd": "differing_computed_usd",
-}
+DOLLARS: Final = {"differing_nano_usd": "differing_told_usd", "computed_nano_usd": "differing_computed_usd"}
 COSTS: Final = (
-    *("cost_nano_usd", "estimated_nano_usd", *DOLLARS),
+    *("cost_nano_usd", "told_nano_usd", "assumed_nano_usd", "estimated_nano_usd", *DOLLARS),
     *("differing", "unpriced"),
 )
 ORDERS: Final = (*(name for name in SUMMED if name not in COSTS), "cost_usd")
@@ -182,15 +185,19 @@ class UsageRow:
 
 @dataclass(frozen=True, slots=True)
 class UsageReport:
-    """Rows in order: by time, then the greatest first, `other` last. `unpriced`: model -> responses without a price."""
+    """Rows in order: by time, then the greatest first, `other` last. `unpriced`: model -> responses without a price.
+
+    `unpriced_reasons`: why -> number of these responses, as far as their rows are still stored.
+    """
 
     query: UsageQuery
     rows: tuple[UsageRow, ...]
     total: Figures
     unpriced: dict[str, int]
+    unpriced_reasons: dict[str, int] = field(default_factory=dict)
 
     def document(self) -> dict[str, Any]:
-        """Return the report as JSON: {"from", "to", "tz", "bucket", "group_by", "rows", "total", "unpriced"}."""
+        """Return the report as JSON: {"from", "to", "tz", "bucket", "group_by", "rows", "total", "unpriced", …}."""
         query = self.query
         return {
             "from": None if query.start is None else label(query.start, query.tz),
@@ -207,6 +214,7 @@ class UsageReport:
             ],
             "total": _json(self.total),
             "unpriced": self.unpriced,
+            "unpriced_reasons": self.unpriced_reasons,
         }
 
     def table(self) -> Iterator[tuple[Any, ...]]:
@@ -231,12 +239,13 @@ def _plain(cell: Any) -> Any:
 
 
 def _json(figures: Figures) -> dict[str, Any]:
-    counts = {name: getattr(figures, name) for name in SUMMED if name not in COSTS}
+    counts = {name: figures.known(name) for name in SUMMED if name not in COSTS}
     times = {
         name: {p: getattr(getattr(figures, name), p) for p in ("p50", "p95", "p99")}
         for name in ("ttft_ms", "duration_ms")
     }
-    costs = {name: getattr(figures, name) for name in ("cost_usd", "cost_computed_usd", "estimated_cost_usd")}
+    costs = {name: getattr(figures, name) for name in ("cost_usd", "estimated_cost_usd")}
+    costs |= {f"cost_{kind}_usd": part for kind, part in figures.parts_of_cost.items()}
     costs |= {name: getattr(figures, of) / NANO for of, name in DOLLARS.items()}
     costs |= {name: getattr(figures, name) for name in ("differing", "unpriced")}
     judged = {name: mean.document() for name, mean in figures.feedback.items()}

@@ -78,6 +78,7 @@ class TurnWriter:
             await self.contents.delete_thread(key)
         self.metrics.add(m.STORE_ERASED, len(result.erased))
         self.metrics.add(m.STORE_EXPIRED, len(result.expired), role="store")
+        self.metrics.add(m.COST_DIFFERENCES, result.differing)
         return [(records[index][0], _late(records[index][1])) for index in result.late]
 
 

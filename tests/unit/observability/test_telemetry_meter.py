@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from pipeline.observability.metrics import Metrics
 from pipeline.observability.telemetry_meter import TelemetryMeter
+from pipeline.turns.tokens import COUNTS
 from topics.telemetry import TelemetryRecord
 
 LABELS = {"model": "gpt", "provider": "openai", "agent": "Weather", "tenant": "acme"}
@@ -51,7 +52,7 @@ class Meter:
         return self.metrics.registry.get_sample_value(name, labels)
 
     def tokens(self) -> dict[str, float]:
-        kinds = ("input", "output", "thinking", "cache_read", "cache_write", "total")
+        kinds = [name.removesuffix("_tokens") for name in COUNTS]
         found = {kind: self.value("turnmill_tokens_total", token_type=kind, **LABELS) for kind in kinds}
         return {kind: value for kind, value in found.items() if value is not None}
 
@@ -93,6 +94,15 @@ class Meter:
             {"input": 50, "output": 20, "thinking": 8},
         ),
         ({"cache_read_input_tokens": 5, "cache_creation_input_tokens": 6}, {"cache_read": 5, "cache_write": 6}),
+        (
+            {
+                "prompt_tokens": 50,
+                "prompt_tokens_details": {"audio_tokens": 30},
+                "cache_creation": {"ephemeral_1h_input_tokens": 9},
+                "server_tool_use": {"web_search_requests": 3},
+            },
+            {"input": 50, "input_audio": 30, "cache_write_1h": 9},
+        ),
         ({"total_tokens": 70}, {"total": 70}),
         ({"input_tokens": 50, "output_tokens": None}, {"input": 50}),
         ({}, {}),
@@ -105,6 +115,12 @@ def test_usage_in_every_shape(usage: dict[str, Any], expected: dict[str, float])
     for kind in ("input", "output"):
         total = meter.value("gen_ai_client_token_usage_sum", token_type=kind, **LABELS)
         assert total == expected.get(kind)
+
+
+def test_what_is_billed_and_is_no_token_is_counted_apart() -> None:
+    meter = Meter().take(record("data-sys-usage", {"input_tokens": 5, "server_tool_use": {"web_search_requests": 3}}))
+    assert meter.value("turnmill_billed_calls_total", kind="web_searches", **LABELS) == 3
+    assert meter.tokens() == {"input": 5}
 
 
 @pytest.mark.parametrize("cost", [0.25, "0.25", {"input": 0.2, "output": 0.05, "total": 0.25}])

@@ -37,6 +37,22 @@ def the_span(*args: Any, **more: Any) -> TurnSpan:
     return found
 
 
+def test_counts_without_a_name_in_the_conventions_have_one_of_turnmills() -> None:
+    """The conventions name input, output, reasoning and the two caches: gen-ai-agent-spans.md."""
+    usage = {**USAGE, "totalTokens": 65, "cacheWrite1h": 2, "input_audio_tokens": 4, "web_searches": 1}
+    used = {
+        name: count
+        for name, count in the_span(events=[*text("It rains."), {"type": "result", "usage": usage}]).attributes.items()
+        if ".usage." in name
+    }
+    assert {name: count for name, count in used.items() if name.startswith("turnmill")} == {
+        "turnmill.usage.cache_write_1h_tokens": 2,
+        "turnmill.usage.input_audio_tokens": 4,
+        "turnmill.usage.web_searches": 1,
+    }
+    assert len(used) == 8
+
+
 def test_what_a_span_says() -> None:
     span = the_span(tenant="acme", run={**INFO, "parent_run_id": "boss"})
     assert (span.name, span.start, span.end, span.error) == ("invoke_agent Weather", START, START + 100, None)

@@ -57,6 +57,37 @@ async def test_filters_and_times(filled: UsageQuery, http: httpx.AsyncClient) ->
     assert answer["from"] == "2026-01-20T14:00:00+01:00"
 
 
+async def test_calls_beside_the_answer_and_in_a_tier(gateway_settings: Any, http: httpx.AsyncClient) -> None:
+    """The day's price of gpt-5 is $1.25 for a million tokens of input; the package has none for the tier flex."""
+    one = make_record("chat", "r1")
+    (response,) = one["turn"]["messages"]
+    response |= {"model_name": "gpt-5", "provider_name": "openai"}
+    answer, beside, flex = {"input_tokens": 8}, {"input_tokens": 4_000}, {"input_tokens": 2, "service_tier": "flex"}
+    one["turn"]["messages"] = [
+        {**response, "usage": answer},
+        {**response, "usage": beside, "meta:purpose": "compaction"},
+        {**response, "usage": flex},
+    ]
+    async with await ThreadStore.open(gateway_settings.store_url) as store:
+        await write_turns(store, [one])
+    for asked, tokens, dollars in (
+        ({"purpose": "compaction"}, 4_000, 0.005),
+        ({"purpose": "", "service_tier": ""}, 8, 0.00001),
+        ({"service_tier": "flex"}, 2, None),
+    ):
+        total = (await http.get("/v1/usage", params=asked)).json()["total"]
+        assert (total["input_tokens"], total["cost_usd"], total["output_tokens"]) == (tokens, dollars, None)
+    report = (await http.get("/v1/usage", params={"group_by": "purpose"})).json()
+    assert [(row["purpose"], row["input_tokens"]) for row in report["rows"]] == [("compaction", 4_000), ("", 10)]
+    assert (report["unpriced"], report["unpriced_reasons"]) == ({"gpt-5": 1}, {"none for service tier flex": 1})
+    found = (await http.get(f"/v1/threads/{one['thread_id']}/usage")).json()
+    (turn,) = found["turns"].values()
+    steps = [(step["purpose"], step["cost_kind"], step["unpriced"]) for step in turn["steps"]]
+    computed = "computed"
+    assert steps == [(None, computed, None), ("compaction", computed, None), (None, None, "none for service tier flex")]
+    assert (found["total"]["cost_usd"], found["total"]["output_tokens"]) == (0.00501, None)
+
+
 @pytest.mark.parametrize(
     ("asked", "status"),
     [

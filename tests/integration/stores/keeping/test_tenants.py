@@ -65,7 +65,7 @@ async def what_each_sees(store: ThreadStore) -> None:
     assert set(acme["agents"]) == {"a1"}
     assert set(evil["agents"]) == {"mallory"}
     assert "metadata" not in evil
-    assert [len(await turn_usage(store, key)) for key in (ACME, EVIL, NOBODY)] == [1, 1, 1]
+    assert [len((await turn_usage(store, key))[0]) for key in (ACME, EVIL, NOBODY)] == [1, 1, 1]
     assert (
         await find_threads(store, "order-4711", "acme")
         == await stored_reading.find_threads(store, ID, "acme")

@@ -65,7 +65,7 @@ async def test_threads_are_read_beside_the_event_loop(
     document = await read_thread(store, ThreadKey(CHAT))
     assert document is not None
     assert (await ContentStore.of(Settings()).inlined(ThreadKey(CHAT), document)) == document
-    assert len(await turn_usage(store, ThreadKey(CHAT))) == 1
+    assert len((await turn_usage(store, ThreadKey(CHAT)))[0]) == 1
     assert called == {"record_of": True, "thread_document": True, "used_by": True, "references": True}
 
 

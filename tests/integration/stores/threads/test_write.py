@@ -300,7 +300,7 @@ async def test_sums_end_at_the_largest_number_that_a_column_takes(store: ThreadS
     report = await usage_report(store, UsageQuery(group_by=("thread",), order="input_tokens"))
     assert [row.figures.input_tokens for row in report.rows] == [2**63 - 1, most]
     assert [row.figures.requests for row in report.rows] == [1100, 1]
-    (turn,) = (await turn_usage(store, ThreadKey(CHAT))).values()
+    (turn,) = (await turn_usage(store, ThreadKey(CHAT)))[0].values()
     assert turn.total_tokens == 2**63 - 1
 
 
@@ -308,12 +308,19 @@ async def test_a_turn_of_several_responses_has_what_each_of_them_used(store: Thr
     one, single = record("chat", "r1", timings=[{"ttft_ms": 5, "duration_ms": 9}, {"ttft_ms": 7}]), record("chat", "r2")
     (response,) = one["turn"]["messages"]
     second = {**response, "model_name": "other", "usage": {"input_tokens": 3, "output_tokens": 4, "total_tokens": 7}}
+    second["meta:purpose"] = "compaction"
     one["turn"]["messages"] = [response, second]
     await write_turns(store, [one, single])
-    found = await turn_usage(store, ThreadKey(CHAT))
+    found, total = await turn_usage(store, ThreadKey(CHAT))
     assert found[single["turn_id"]].steps == ()
     turn = found[one["turn_id"]]
-    assert turn.steps == (StepUsage("model-1", 10, 1, 0.001, 5, 9), StepUsage("other", 3, 4, None, 7, None))
+    told = {"cost_usd": 0.001, "cost_kind": "told", "prices": ("stream",)}
+    unpriced = {"unpriced": "the model is not in the price list", "purpose": "compaction"}
+    assert turn.steps == (
+        StepUsage(model="model-1", input_tokens=10, output_tokens=1, total_tokens=11, ttft_ms=5, duration_ms=9, **told),
+        StepUsage(model="other", input_tokens=3, output_tokens=4, total_tokens=7, ttft_ms=7, **unpriced),
+    )
+    assert (total.input_tokens, total.cost_usd, total.thinking_tokens, total.steps) == (23, 0.002, None, ())
     assert (turn.input_tokens, turn.output_tokens, turn.cost_usd, turn.ttft_ms) == (13, 5, 0.001, 5)
 
 

@@ -89,12 +89,13 @@ def test_the_command_shows_what_changes(store_url: str, tmp_path: Path, monkeypa
     asyncio.run(fill())
     monkeypatch.setenv("TURNMILL_PRICES", json.dumps(PRICES))
     given = ["usage", "recompute", "--since", "2026-01-01", "--until", "2026-02-01"]
+    unpriced = "no price: the model is not in the price list"
     for more, done in ((["--dry-run"], "would change"), ([], "changed")):
         said = CliRunner().invoke(cli, [*given, *more], standalone_mode=False)
         assert said.exception is None
         assert said.stdout.splitlines() == [
-            "house-1: 1 response, $0.000000000 by no price -> $0.001133000 by own price: house-1",
-            f"1 response {done}: $0.000000000 -> $0.001133000",
+            f"house-1: 1 response, – by {unpriced} -> $0.001133000 by own price: house-1",
+            f"1 response {done}: – -> $0.001133000",
         ]
     assert "usage.recompute" in CliRunner().invoke(cli, ["audit"], standalone_mode=False).stdout
 
@@ -149,6 +150,6 @@ async def test_the_bill_of_a_day(store_url: str) -> None:
             pass
         summed = await usage_report(store, UsageQuery(group_by=("tenant",)))
         assert summed.rows == report.rows
-        [turn] = (await turn_usage(store, ThreadKey.of(thread_uuid("guessed")[0], None))).values()
+        [turn] = (await turn_usage(store, ThreadKey.of(thread_uuid("guessed")[0], None)))[0].values()
         assert turn.estimated_cost_usd == guessed[None] / 10**9
         assert f"estimate by own price: house-1 from {NOON}" in turn.prices

@@ -16,6 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pipeline.__main__ import cli
+from pipeline.stores.costs.rows import ESTIMATED, TOLD
+from pipeline.stores.database.schema import DERIVED
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.erasure import delete_thread
 from pipeline.stores.threads.reading import thread_keys
@@ -44,7 +46,11 @@ def nearest_rank(values: Sequence[int], percent: int) -> int | None:
 def expected(rows: Sequence[dict[str, Any]]) -> Figures:
     """What plain Python makes of usage rows."""
     unpriced = sum(row["cost_nano_usd"] is None and (row["total_tokens"] or 0) > 0 for row in rows)
-    summed = {name: sum(row[name] or 0 for row in rows) for name in SUMMED if name != "unpriced"}
+    summed = {name: sum(row[name] or 0 for row in rows) for name in SUMMED if name not in DERIVED}
+    cost, kinds = "cost_nano_usd", {"told_nano_usd": TOLD, "assumed_nano_usd": ESTIMATED}
+    summed |= {name: sum(row[cost] for row in rows if row["cost_kind"] == kind) for name, kind in kinds.items()}
+    differing = [row for row in rows if row["computed_nano_usd"] is not None]
+    summed |= {"differing": len(differing), "differing_nano_usd": sum(row[cost] for row in differing)}
     times = {
         name: Percentiles(
             *(nearest_rank([row[name] for row in rows if row[name] is not None], p) for p in (50, 95, 99))
@@ -76,6 +82,8 @@ def many_records(record: Any) -> list[dict[str, Any]]:
         message["provider_name"] = ["openai", "provider-1", None][n % 3]
         if n % 4 == 0:
             message["usage"].pop("cost")
+        message["usage"] |= {"service_tier": "flex"} if n % 7 == 0 else {"web_searches": n % 3}
+        message |= {"meta:purpose": "compaction"} if n % 8 == 0 else {}
         if n % 13 == 0:
             message.pop("usage")
         if status == "interrupted":
@@ -194,13 +202,16 @@ async def test_models_without_a_price_are_named_and_a_price_keeps_its_source(
         ],
     )
     report = await usage_report(store, UsageQuery(("model",)))
-    assert report.unpriced == {"house-model": 2, "gpt-5": 1}
+    assert report.unpriced == {"house-model": 2}
+    assert report.unpriced_reasons == {"the model is not in the price list": 2}
     figures = {row.group["model"]: row.figures for row in report.rows}
-    assert (figures["gpt-5"].cost_usd, figures["gpt-5"].unpriced) == (1.25, 1)
+    assert (figures["gpt-5"].cost_nano_usd, figures["gpt-5"].unpriced) == (1_250_012_500, 0), "a host of one's own, too"
+    assert figures["no-tokens"].cost_usd is None
     assert (figures["house-model"].cost_nano_usd, figures["house-model"].unpriced) == (25 * CENTS, 2)
     sources = {row["source"] for row in (await tables())["price_sources"]}
     assert "stream" in sources
-    assert any(str(source).startswith("genai-prices ") for source in sources)
+    listed = sorted(str(source) for source in sources if str(source).startswith("genai-prices "))
+    assert [source.endswith(" by name") for source in listed] == [False, True]
 
 
 def test_what_can_not_be_asked_is_refused() -> None:
@@ -297,6 +308,13 @@ async def test_the_command_prints_a_table_json_and_csv(
     assert "other" in table
     assert f"{document['total']['total_tokens'] - document['total']['output_tokens']:,}" in table
     assert "no price is known" in table
+    assert "web searches" in table
+    assert "audio" not in table
+    costs = [round(document["total"][f"cost_{kind}_usd"], 4) for kind in ("told", "estimated")]
+    assert costs[0] > 0 == costs[1]
+    assert f"${costs[0]:.4f} told" in table
+    assert "none for service tier flex" in table
+    assert "0.0000" not in table
     for wrong in (("--tz", "Mars/Base"), ("--from", "soon"), ("--group-by", "colour"), ("--limit", "0")):
         with pytest.raises(CallerError):
             await asyncio.to_thread(run, *wrong)

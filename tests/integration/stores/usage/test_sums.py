@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from sqlalchemy import delete, select, text, update
 
 from pipeline.policies.retention import Retention
+from pipeline.stores.costs.rows import ESTIMATED, TOLD
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.database.expressions import MAX_INTEGER
 from pipeline.stores.database.keys import UsageNames
@@ -46,10 +47,12 @@ def summed(rows: Iterable[Mapping[str, Any]], *, expired: bool = False) -> Sums:
     """What plain Python makes of rows of usage."""
     found: dict[Key, Tally] = {}
     for row in rows:
-        unpriced = row["cost_nano_usd"] is None and (row["total_tokens"] or 0) > 0
-        counts = [*(row[name] or 0 for name in COUNTED), int(unpriced)]
+        cost, kind, differs = row["cost_nano_usd"], row["cost_kind"], row["computed_nano_usd"] is not None
+        costs = [(cost or 0) * (kind == TOLD), (cost or 0) * (kind == ESTIMATED), int(differs), (cost or 0) * differs]
+        unpriced = cost is None and (row["total_tokens"] or 0) > 0
+        counts = [*(row[name] or 0 for name in COUNTED), *costs, int(unpriced)]
         times = [of_times(Counter([row[name]] if row[name] is not None else [])) for name in ("ttft_ms", "duration_ms")]
-        names = UsageNames(row["tenant"], row["model"], row["provider"], row["agent_id"])
+        names = UsageNames(*(row[name] for name in UsageNames._fields))
         for span in SPANS:
             key = span, row["at"] // span * span, expired, names
             found.setdefault(key, Tally()).add(Tally(counts, *times))
@@ -80,7 +83,7 @@ async def stored(store: ThreadStore) -> Sums:
         )
     found: Sums = {}
     for row in rows:
-        names = UsageNames(row["tenant"], row["model"], row["provider"], row["agent_id"])
+        names = UsageNames(*(row[name] for name in UsageNames._fields))
         found[row["span"], row["start"], row["expired"], names] = {
             name: row[name] for name in (*SUMMED, "ttft", "duration")
         }

@@ -1,13 +1,14 @@
 // The responses of a turn on a line of time: waiting, then streaming; what each used and cost.
 
+import { costView } from "./cost.js";
 import { h } from "./dom.js";
-import { count, dollars, duration } from "./format.js";
+import { cost, count, duration } from "./format.js";
 
 /** Steps of a turn's usage -> element. A step begins where the one before has ended: tools run in its waiting time. */
 export function stepsView(steps) {
   const lengths = steps.map((step) => step.duration_ms ?? 0);
   const whole = lengths.reduce((sum, one) => sum + one, 0) || 1;
-  const cost = steps.reduce((sum, step) => sum + (step.cost_usd ?? 0), 0);
+  const spent = cost(steps.reduce((sum, step) => sum + (step.cost_usd ?? 0), 0), steps.filter((step) => step.cost_usd === null).length);
   let from = 0;
   const rows = steps.map((step, n) => {
     const bar = span("span.step-bar", from / whole, lengths[n] / whole);
@@ -20,12 +21,13 @@ export function stepsView(steps) {
       h("span.step-line", { title: `waiting ${duration(waited)}, then streaming ${duration(lengths[n] - waited)}` }, bar),
       h("span.num", step.duration_ms === null ? "" : duration(lengths[n])),
       h("span.num.muted", `${count(step.input_tokens)} → ${count(step.output_tokens)}`),
-      h("span.num.muted", step.cost_usd === null ? "" : dollars(step.cost_usd)),
+      step.cost_usd === null && !step.unpriced ? h("span.num.muted", "–") : costView(step, { what: "span.num.muted" }),
+      (step.purpose || step.service_tier) && h("span.step-more.muted", [step.purpose && `${step.purpose}, beside the answer`, step.service_tier && `tier ${step.service_tier}`].filter(Boolean).join("; ")),
     );
   });
   return h(
     "details.fold.steps",
-    h("summary", h("b", `${steps.length} steps`), h("span.muted.cut", [duration(whole), cost && dollars(cost)].filter(Boolean).join(", "))),
+    h("summary", h("b", `${steps.length} steps`), h("span.muted.cut", `${duration(whole)}, ${spent}`)),
     h("ol", { "aria-label": "Steps: time, tokens, cost" }, rows),
     h("p.muted.small", "The faint part of a line is the wait for the first token, tools included."),
   );

@@ -7,9 +7,10 @@ import { judgedIn } from "./judged.js";
 import { asMarkdown } from "./as_markdown.js";
 import { copyButton, foldButton, saveButton } from "./buttons.js";
 import { questions } from "./control.js";
+import { costView } from "./cost.js";
 import { fill, h } from "./dom.js";
 import { finder } from "./find.js";
-import { cost, count, dollars, exact, many, moment, nameOf } from "./format.js";
+import { count, dollars, exact, many, moment, nameOf } from "./format.js";
 import { liveRuns } from "./live.js";
 import { showTree } from "./sub_agents.js";
 import { nested, reveal, showTurns, turnView } from "./turn_view.js";
@@ -77,7 +78,7 @@ export async function thread(main, signal, query, state, id) {
         api.json(`${place}/usage`, whose, signal).catch(() => ({ turns: {} })),
       ]);
       message.textContent = found.turns.length ? "" : "This thread has no turns yet";
-      show(found, tree, usage.turns);
+      show(found, tree, usage);
       asked.load();
       open.stored(new Set(found.turns.filter((turn) => turn.turn_type === "agent").map((turn) => turn["meta:run_id"])));
     } catch (error) {
@@ -95,12 +96,12 @@ export async function thread(main, signal, query, state, id) {
     const address = (more) => api.threadAddress(encodeURIComponent(id), whose.tenant, more);
     const here = branch.branch || null;
     const left = found["meta:earlier"] ?? 0;
-    showHead(found, tree?.thread, Object.values(usage), left, tenant);
+    showHead(found, tree?.thread, usage.total, left, tenant);
     earlier.hidden = left === 0;
     earlier.textContent = `Show ${many(Math.min(PART, left), "earlier turn")}${left > PART ? ` of ${exact(left)}` : ""}`;
     const view = {
       document: found,
-      usage,
+      usage: usage.turns,
       signal,
       address: (turn) => address({ branch: here, turn }),
       asked: askedIn(found.turns, tenant, signal),
@@ -113,11 +114,10 @@ export async function thread(main, signal, query, state, id) {
     main.classList.toggle("narrow", aside.hidden);
   }
 
-  function showHead(found, summary, usage, left, tenant) {
+  function showHead(found, summary, used, left, tenant) {
     const outside = found.metadata?.["meta:external_id"] ?? summary?.external_id;
     const title = found.title || summary?.title || outside || nameOf({ agents: Object.values(found.agents ?? {}).map((one) => one.agent_name) });
     document.title = `${title} · Turnmill`;
-    const total = (name) => usage.reduce((sum, one) => sum + (one[name] ?? 0), 0);
     const kept = head.contains(find) && head.contains(document.activeElement) ? document.activeElement : null;
     fill(
       head,
@@ -127,9 +127,9 @@ export async function thread(main, signal, query, state, id) {
         tenant && h("span.chip", tenant),
         outside && outside !== id && h("span", h("span.muted", "conversation "), h("code", outside)),
         h("span", many(found.turns.length + left, "turn")),
-        h("span", `${count(summary?.tokens ?? total("total_tokens"))} tokens`),
-        usage.some((one) => one.total_tokens > 0) && h("span", cost(total("cost_usd"), usage.filter((one) => one.cost_usd === null && one.total_tokens > 0).length)),
-        total("estimated_cost_usd") > 0 && h("span.muted", { title: "Of what broke off before its usage came" }, `≈ ${dollars(total("estimated_cost_usd"))} more`),
+        h("span", `${count(summary?.tokens ?? used?.total_tokens)} tokens`),
+        used?.total_tokens > 0 && costView(used),
+        used?.estimated_cost_usd > 0 && h("span.muted", { title: "Of what broke off before its usage came" }, `≈ ${dollars(used.estimated_cost_usd)} more`),
         h("span.muted", `updated ${moment(found.updated_at)}`),
       ),
       h(

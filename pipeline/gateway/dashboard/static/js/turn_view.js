@@ -1,5 +1,6 @@
 // A turn as an element: who spoke, what was said and done, what it took.
 
+import { costView } from "./cost.js";
 import { fill, h, icon } from "./dom.js";
 import { count, dollars, duration, exact, inFull, moment } from "./format.js";
 import { partView, RETURNS, systemEvent } from "./parts.js";
@@ -69,8 +70,8 @@ function answer(turn, below, view) {
     h(
       "footer",
       end && h("span", duration(Date.parse(end) - Date.parse(turn.started_at))),
-      used && h("span", { title: `${exact(used.input_tokens ?? 0)} in, ${exact(used.output_tokens ?? 0)} out` }, `${count(used.input_tokens ?? 0)} → ${count(used.output_tokens ?? 0)} tokens`),
-      mine && used && h("span", { title: mine.prices.join("; ") || null }, mine.cost_usd === null ? "no price known" : dollars(mine.cost_usd)),
+      used && h("span", { title: `${exact(used.input_tokens)} in, ${exact(used.output_tokens)} out` }, `${count(used.input_tokens)} → ${count(used.output_tokens)} tokens`),
+      mine && used && costView(mine, { reason: true }),
       mine?.estimated_tokens > 0 && h("span", { title: ["It broke off before its usage came: an estimate", ...mine.prices].join("; ") }, `≈ ${count(mine.estimated_tokens)} tokens`, mine.estimated_cost_usd !== null && `, ≈ ${dollars(mine.estimated_cost_usd)}`),
       mine?.ttft_ms !== null && mine?.ttft_ms !== undefined && h("span", `first token ${duration(mine.ttft_ms)}`),
     ),

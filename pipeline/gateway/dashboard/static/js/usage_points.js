@@ -33,11 +33,16 @@ export function arrange(report, range, by) {
   return { x, seconds, groups: sorted, total: report.total };
 }
 
+/** A sum of what is known; null where nothing is. */
+function plus(a, b) {
+  return a === null && b === null ? null : (a ?? 0) + (b ?? 0);
+}
+
 /** Two buckets in one point: sums. Percentiles can't be added up. */
 function merged(a, b) {
   return {
-    total_tokens: a.total_tokens + b.total_tokens,
-    cost_usd: a.cost_usd + b.cost_usd,
+    total_tokens: plus(a.total_tokens, b.total_tokens),
+    cost_usd: plus(a.cost_usd, b.cost_usd),
     turns: a.turns + b.turns,
     interrupted: a.interrupted + b.interrupted,
     errors: a.errors + b.errors,
