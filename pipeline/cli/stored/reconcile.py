@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import sys
 from datetime import UTC, date, datetime, timedelta
-from typing import Any, TextIO
+from typing import TextIO
 
 import click
-from rich.table import Table
-from rich.text import Text
 
-from pipeline.cli.output import many, wide_console
+from pipeline.cli.output import many
 from pipeline.cli.stored.selection import in_store
 from pipeline.cli.stored.thread_view import plain
 from pipeline.stores.database.store import ThreadStore
@@ -23,6 +21,7 @@ from turnmill.errors import CallerError
 
 MAX_DAYS = 366  # from the first day of an export to its last
 DAY_MS = 86_400_000  # in UTC
+ROW = "  {:<24}{:>16}{:>16}{:>16}"
 
 
 @click.command(short_help="Compare a provider's own usage with the store's.")
@@ -32,7 +31,7 @@ DAY_MS = 86_400_000  # in UTC
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object with all lines.")
 @click.argument("file", type=click.File("r", encoding="utf-8-sig"))
 def reconcile(provider: str, file: TextIO, stored_as: str | None, *, every: bool, as_json: bool) -> None:
-    r"""Lay a provider's own usage export beside the store, by day (UTC), model and key: what differs, and why.
+    """Lay a provider's own usage export beside the store, by day (UTC), model and key: what differs, and why.
 
     \b
     FILE (- is standard input) has, as JSON:
@@ -41,7 +40,7 @@ def reconcile(provider: str, file: TextIO, stored_as: str | None, *, every: bool
       openrouter  what /api/v1/activity returns, also as CSV
 
     Exit status 0: all is equal; 1: something differs; 2: FILE can't be read.
-    """
+    """  # noqa: D301  # click's mark of a block that is not wrapped
     export = Export.of(read_export(provider, file))
     if not export.days:
         raise CallerError(f"there is no usage in it; expected: {FORMATS[provider].expected}")
@@ -69,7 +68,8 @@ def reconcile(provider: str, file: TextIO, stored_as: str | None, *, every: bool
         head |= {"uncounted": export.uncounted, "lines": [line.document() for line in lines]}
         click.echo(json_text.dumps(head))
     else:
-        _show(lines if every else differing)
+        for line in lines if every else differing:
+            _show(line)
         equal = len(lines) - len(differing)
         click.echo(f"{provider}, {first} to {last}: {many(equal, 'line')} equal, {len(differing):,} not")
         if export.uncounted:
@@ -77,33 +77,21 @@ def reconcile(provider: str, file: TextIO, stored_as: str | None, *, every: bool
     sys.exit(1 if differing else 0)
 
 
-def _show(lines: list[Line]) -> None:
-    table = Table("day", "model", "", "count", box=None, pad_edge=False)
-    for name in ("provider", "store", "difference"):
-        table.add_column(name, justify="right")
-    for line in lines:
-        document = line.document()
-        names = [
-            Text(line.day),
-            Text(plain("all models" if line.model is None else line.model or "–")),
-            Text(line.state),
-        ]
-        for name, sides in document["counts"].items():
-            if sides["differs"] or not line.differing:
-                table.add_row(*names, name, *_cells(sides["provider"], sides["store"]))
-                names = [Text()] * 3
-        for key, counts in document["keys"].items() if line.differing else ():
-            told = ", ".join(f"{name} {_cell(count)}" for name, count in counts.items())
-            table.add_row("", Text(plain(f"  of key {key}: {told}")))
-        for reason in line.reasons:
-            table.add_row("", Text(plain(f"  {reason}"), style="yellow"))
-    if lines:
-        wide_console().print(table)
-
-
-def _cells(told: Any, stored: Any) -> tuple[str, str, str]:
-    apart = (stored or 0) - (told or 0)
-    return _cell(told), _cell(stored), _cell(round(apart, 9) if isinstance(apart, float) else apart)
+def _show(line: Line) -> None:
+    document = line.document()
+    model = "all models" if line.model is None else line.model or "–"
+    click.echo(plain(f"{line.day} {model}: {line.state}"))
+    click.echo(ROW.format("", "provider", "store", "difference"))
+    for name, sides in document["counts"].items():
+        if sides["differs"] or not line.differing:
+            theirs, ours = sides["provider"], sides["store"]
+            apart = None if theirs is None or ours is None else ours - theirs
+            click.echo(ROW.format(name, _cell(theirs), _cell(ours), _cell(apart)))
+    for key, counts in document["keys"].items():
+        told = ", ".join(f"{name} {_cell(count)}" for name, count in counts.items())
+        click.echo(plain(f"  of key {key}: {told}"))
+    for reason in line.reasons:
+        click.echo(plain(f"  {reason}"))
 
 
 def _cell(count: float | None) -> str:
