@@ -69,10 +69,11 @@ def usage_rows(record: TurnRecord, prices: Prices = NONE) -> list[Row]:
     cut_off = record["status"] != "complete"
     guessed = estimated(turn) if cut_off and not rest and COST not in total else None
     if rest or guessed or not rows:
-        last = responses[-1] if responses else {}
+        answers = [message for message in responses if PURPOSE not in message]
+        last = answers[-1] if answers else {}
         at_end = {**last, "timestamp": None, "finish_reason": None}
         tier = tier_of(turn.get("total_usage")) or tier_of(last.get("usage"))
-        usage = {"service_tier": tier, SUMMED_CALLS: len(responses) > 1}
+        usage = {"service_tier": tier, SUMMED_CALLS: len(answers) > 1}
         rows.append(_row(record, len(rows), at_end, usage, rest, {}) | {"requests": 0, "at": span(record)[1]})
     failed = cut_off and interruption(record) == ERROR
     last_answer = max((n for n, message in enumerate(responses) if PURPOSE not in message), default=0)
@@ -177,7 +178,7 @@ def estimated(turn: Mapping[str, Any]) -> dict[str, int] | None:
     read = written = context = 0
     messages = with_partial({**turn}).get("messages")
     for message in messages if isinstance(messages, list) else ():
-        if not isinstance(message, dict):
+        if not isinstance(message, dict) or PURPOSE in message:
             continue
         known, size = counts(message.get("usage")), -(-_characters(message.get("parts")) // CHARACTERS)
         if known.keys() & {"input_tokens", "output_tokens"}:

@@ -92,6 +92,13 @@ def test_it_has_a_row_and_the_turn_is_counted_on_that_of_the_answer() -> None:
     assert aside["duration_ms"] is None
 
 
+def test_tokens_that_only_the_total_has_are_those_of_the_answers_model() -> None:
+    builder = answered(aside=True)
+    builder.total_usage = {"input_tokens": 30_000, "output_tokens": 1_000}
+    *_, rest = usage_rows(finish(builder, "complete", events=1)[-1])
+    assert (rest["model"], rest["purpose"], rest["input_tokens"]) == ("large", "", 7_000)
+
+
 def test_telemetry_has_its_tokens_and_the_numbers_of_the_answers_stay() -> None:
     def told(*, aside: bool) -> list[Any]:
         builder = answered(aside=aside)
