@@ -127,12 +127,8 @@ def searches(grounding: Sequence[Any], model: Any) -> Fields:
     prompt with a page of the web in its sources. Searches of maps have another price, and are not counted.
     """
     groundings = [spelled(each) for each in grounding if isinstance(each, dict)]
-    queries = {
-        query
-        for each in groundings
-        for query in (each.get("webSearchQueries") or ())
-        if isinstance(query, str) and query.strip()
-    }
+    lists = [value for each in groundings if isinstance(value := each.get("webSearchQueries"), list)]
+    queries = {query for some in lists for query in some if isinstance(query, str) and query.strip()}
     kinds = {str(kind) for each in groundings for chunk in objects(each.get("groundingChunks")) for kind in chunk}
     if not queries or ("maps" in kinds and "web" not in kinds):
         return {}

@@ -24,6 +24,7 @@ from pipeline.turns.text import join
 from topics import json_text
 from topics.json_text import Fields
 
+CACHES: Final = ("cache_read_input_tokens", "cache_creation_input_tokens")  # Anthropic's names
 THOUGHTS: Final = ("reasoning_content", "reasoning")  # the names that servers use for the same thought
 ORDER: Final = ("thinking", "text", "refusal", "transcript", "audio", "file")
 # The kind of the part that a text of a delta extends.
@@ -215,9 +216,13 @@ def usage_of(event: Fields) -> Fields | None:
     total, asked, output = (
         number_or_none(usage.get(key)) for key in ("total_tokens", "prompt_tokens", "completion_tokens")
     )
-    if total is None or asked is None or output is None or total <= asked + output:
+    if asked is None or output is None:
         return usage
-    return usage | _beside(usage, total - asked - output)
+    if total is not None and total > asked + output:
+        return usage | _beside(usage, total - asked - output)
+    if not usage.keys().isdisjoint(CACHES) and (cached := _cached(tokens.counts(usage))) > asked:
+        return {**usage, "prompt_tokens": asked + cached, "total_tokens": asked + cached + output}
+    return usage
 
 
 def _usage_inside(event: Fields) -> Any:
@@ -236,7 +241,7 @@ def _beside(usage: Fields, rest: int) -> Fields:
     rest that is neither of the counts told, where thoughts are told, is not known.
     """
     known = tokens.counts(usage)
-    cached = known.get("cache_read_tokens", 0) + known.get("cache_write_tokens", 0)
+    cached = _cached(known)
     thoughts = known.get("thinking_tokens", 0)
     more = cached if rest in (cached, cached + thoughts) else 0
     changed: Fields = {"prompt_tokens": usage["prompt_tokens"] + more} if more else {}
@@ -246,6 +251,10 @@ def _beside(usage: Fields, rest: int) -> Fields:
         told = details if isinstance(details, dict) else {}
         changed |= {} if thoughts else {"completion_tokens_details": {**told, "reasoning_tokens": rest - more}}
     return changed
+
+
+def _cached(counts: dict[str, int]) -> int:
+    return counts.get("cache_read_tokens", 0) + counts.get("cache_write_tokens", 0)
 
 
 @dataclass(slots=True, eq=False)

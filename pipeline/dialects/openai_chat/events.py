@@ -99,7 +99,9 @@ class TextChunk(NamedTuple):
 
 
 def _text_chunk(event: Any) -> TextChunk | None:
-    if event.__class__ is not dict or event.get("object") != CHUNK or event.get("error") or usage_of(event) is not None:
+    if event.__class__ is not dict or event.get("object") != CHUNK:
+        return None
+    if event.get("error") or event.get("usage") or event.get("x_groq"):
         return None
     choices = event.get("choices")
     choice = choices[0] if choices.__class__ is list and len(choices) == 1 else None

@@ -63,6 +63,14 @@ def test_the_total_tells_what_the_counts_leave_out(usage: tuple[int, int, int, A
     assert billed(got, *COUNTS, "total_tokens") == (*right, total)
 
 
+def test_the_input_includes_the_caches_whatever_the_total_says() -> None:
+    caches = {"cache_read_input_tokens": 500, "cache_creation_input_tokens": 70}
+    got = told({"prompt_tokens": 100, "completion_tokens": 42, "total_tokens": 142, **caches})
+    assert billed(got, *COUNTS, "total_tokens") == (670, 42, None, 500, 70, 712)
+    got = told({"prompt_tokens": 670, "completion_tokens": 42, "total_tokens": 712, **caches})
+    assert billed(got, *COUNTS, "total_tokens") == (670, 42, None, 500, 70, 712)
+
+
 def test_a_zero_behind_a_count_changes_nothing() -> None:
     usage = {"prompt_tokens": 20, "completion_tokens": 10, "prompt_tokens_details": {"cached_tokens": 15}}
     zeros = {"prompt_tokens": 0, "completion_tokens": 12, "total_tokens": 0, "prompt_tokens_details": None}
