@@ -60,13 +60,17 @@ async def test_costs_are_computed_anew_on_purpose(store_url: str) -> None:
         seen = [one async for one in reprice(store, noon, noon + 86_400_000, dry_run=True)]
         assert (await usage_report(store, UsageQuery())).total.cost_nano_usd == 750_000_000, "so far only looked at"
         done = [one async for one in reprice(store, noon, noon + 86_400_000, dry_run=False)]
-        assert sorted(done) == sorted(seen)
+        assert sorted(done, key=str) == sorted(seen, key=str)
         source = f"own price: house-1 from {NOON}"
         after, guessed = dollars((1_000, "0.9"), (10, "3.3")) * 10**9, dollars((152, "0.9"), (3, "3.3")) * 10**9
         assert sorted(done, key=lambda one: one.after or 0) == [
             ("house-1", None, None, round(guessed), f"estimate by {source}"),
-            ("house-1", None, None, round(after), source),
+            ("house-1", None, "no price: the model is not in the price list", round(after), source),
         ]
+        total = (await usage_report(store, UsageQuery())).total
+        computed = dollars((77, "0.9"), (5, "3.3")) + dollars((100, "0.9"), (50, "3.3"))  # of the two that were told
+        assert (total.differing, total.differing_nano_usd) == (2, 750_000_000)
+        assert total.computed_nano_usd == round(computed * 10**9)
         for _ in range(2):  # from rows and changes, then from sums
             total = (await usage_report(store, UsageQuery())).total
             assert (total.cost_nano_usd, total.estimated_nano_usd) == (750_000_000 + round(after), round(guessed))
