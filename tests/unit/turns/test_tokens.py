@@ -20,8 +20,8 @@ from pipeline.turns import tokens
 CORPUS = Path(__file__).parents[2] / "corpus"
 THREAD = "6f1d6f5e-6f0a-5c0b-9d51-7d3a2b0c4e11"
 RUN = {"thread_id": THREAD, "run_id": "r", "agent_id": "a"}
-KINDS = {"input": "input_tokens", "output": "output_tokens", "thinking": "thinking_tokens"}
-KINDS |= {"cache_read": "cache_read_tokens", "cache_write": "cache_write_tokens", "total": "total_tokens"}
+CALLS = ("web_searches", "storage_searches", "audio_seconds")
+KINDS = {name.removesuffix("_tokens"): name for name in tokens.COUNTS if name not in CALLS}
 
 
 def prometheus(usage: dict[str, Any]) -> dict[str, int]:
@@ -37,6 +37,7 @@ def prometheus(usage: dict[str, Any]) -> dict[str, int]:
         return values.get((name, *sorted({**labels, **more}.items())))
 
     found = {name: value("turnmill_tokens_total", token_type=kind) for kind, name in KINDS.items()}
+    found |= {kind: value("turnmill_billed_calls_total", kind=kind) for kind in CALLS}
     found["cost_nano_usd"] = (value("turnmill_cost_usd_total") or 0) * tokens.NANO
     return {name: round(count) for name, count in found.items() if count}
 
