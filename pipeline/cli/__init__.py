@@ -1,1 +1,1 @@
-"""The command line: a room for each kind of commands. `pipeline/__main__.py` says where each command is."""
+"""The command line, a room for each kind: `pipeline/__main__.py` and `turnmill/command_line.py` list all commands."""

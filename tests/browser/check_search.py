@@ -23,7 +23,7 @@ def test_words_are_looked_for_and_lead_to_their_turn(running: Stage, opened: Ope
     page = opened(f"{running.url}/#/threads")
     page.get_by_role("group", name="Look in").get_by_text("What was said").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("What was said")
-    expect(page.locator("section .state")).to_contain_text("Type some words")
+    expect(page.locator("section .state")).to_contain_text("Type one or more words")
     page.get_by_label("Search").fill('"entry 7 of the" LOGBOOK -24')
     expect(page.locator(".hits .row")).to_have_count(1)
     expect(page.get_by_label("Search")).to_be_focused()

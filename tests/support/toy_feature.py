@@ -55,6 +55,8 @@ from fastapi import APIRouter
 
 from pipeline.gateway.access.security import Reader
 from pipeline.gateway.problems import documented
+from pipeline.gateway.routing import Tenant, ThreadId, facts
+from pipeline.gateway.state import TheGateway
 from pipeline.stores.threads.answered import responses_of
 
 router = APIRouter()
@@ -75,8 +77,6 @@ import click
 
 from pipeline.cli.stored.selection import find_thread, in_store
 from pipeline.stores.database.store import ThreadStore
-from pipeline.gateway.routing import Tenant, ThreadId, facts
-from pipeline.gateway.state import TheGateway
 from pipeline.stores.threads.answered import responses_of
 
 

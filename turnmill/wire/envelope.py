@@ -145,7 +145,11 @@ def _problem(value: dict[str, Any]) -> str | None:
     tenant = value.get("tenant") or ""
     if len(tenant) > TENANT_CHARACTERS:
         return f"'tenant' has {len(tenant):,} characters; at most {TENANT_CHARACTERS} are taken"
-    return f"'tenant' holds half of a surrogate pair: {tenant!r:.80}" if _is_broken(tenant) else None
+    return (
+        f"'tenant' holds half of a surrogate pair: {tenant!r:.80}"
+        if not tenant.isascii() and _is_broken(tenant)
+        else None
+    )
 
 
 def _is_broken(text: str) -> bool:

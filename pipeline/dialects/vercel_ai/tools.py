@@ -197,8 +197,8 @@ def _describe(part: Part, event: Event) -> None:
         forget(part.fields, "providerExecuted")
         if not executed:
             note(part.fields, {"providerExecuted": False})
-    noted_fields = {key: event.get(key) for key in ("title", "toolMetadata")}
-    note(part.fields, {**noted_fields, "callProviderMetadata": metadata})
+    title, tool = event.get("title"), event.get("toolMetadata")
+    note(part.fields, {"title": title, "toolMetadata": tool, "callProviderMetadata": metadata})
     provider = provider_fields(metadata)
     part.fields.update({key: provider[key] for key in OF_CALL if key in provider})
 

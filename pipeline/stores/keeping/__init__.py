@@ -1,1 +1,1 @@
-"""How long data stays: retention, holds, erasure of threads and tenants."""
+"""How long data stays: expiry, erasure of threads and tenants, both only of what is not held, and holds."""

@@ -1,1 +1,1 @@
-"""What hosts a role: stages, their work, Faust, its consumer and transport."""
+"""What hosts a role: its work, the offsets that are committed, Faust, its consumer and transport."""
