@@ -45,7 +45,7 @@ class Shown(NamedTuple):
 
 
 class Delta(NamedTuple):
-    """How an event of a type extends an open part. Neighbours that differ in their text alone are read as one event.
+    """Where an event that extends an open part has its text. Neighbours that differ in it alone are read as one event.
 
     `text`: the path of its text. `key`: the field with the part's id, None if the wire has no ids. `tag`: the field
     beside the text, and its value, that tell this delta from others of the same type.

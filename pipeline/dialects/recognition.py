@@ -33,7 +33,7 @@ class UnknownWire(CallerError):
 
 @dataclass(slots=True, eq=False)
 class _Reader:
-    """How many events a wire reads in a stream, and how many of them it knows."""
+    """The number of events that a wire reads in a stream, and of those that it knows."""
 
     dialect: Dialect
     decoder: Decoder

@@ -35,7 +35,7 @@ async def apply_topics(settings: Settings, *, grow: bool = False) -> list[Change
     """Create missing topics, bring configurations in line, add partitions if `grow`; never delete.
 
     Return the changes made and the differences that remain; empty if all topics match the catalog. When it returns, the
-    brokers know the changes, and every partition has a leader: before that, a producer's first record would fail.
+    brokers know the changes, and each partition's leader answers: before that, a producer's first record would fail.
     """
     async with connected(settings) as client:
         wants = await _wants(client, settings)
@@ -53,7 +53,9 @@ async def apply_topics(settings: Settings, *, grow: bool = False) -> list[Change
             elif change.action == "grow":
                 await client.create_partitions({want.name: NewPartitions(want.partitions)})
         if any(change.action != "left" for change in changes):
-            await _settled(client, wants, grow)
+            partitions = await _settled(client, wants, grow)
+            # A broker answers for a partition only once it leads it: on a busy disk, seconds after it is named leader.
+            await offsets_of(settings, partitions)
         return changes
 
 
@@ -127,13 +129,13 @@ async def _configure(client: Any, want: Wanted, topic: Found) -> None:
             _check(code, f"can't configure {want.name}: {message}")
 
 
-async def _settled(client: Any, wants: Sequence[Wanted], grow: bool) -> None:  # noqa: FBT001
-    """Wait until the brokers know of all changes: the controller confirms them a moment earlier."""
+async def _settled(client: Any, wants: Sequence[Wanted], grow: bool) -> list[TopicPartition]:  # noqa: FBT001
+    """Wait until the brokers know of all changes, which the controller confirms a moment earlier -> all partitions."""
     while True:
         topics = await _described(client, [want.name for want in wants])
         led = all(row.leader is not None for topic in topics.values() for row in topic.partitions)
         if led and all(change.action == "left" for change in plan(wants, topics, grow=grow)):
-            return
+            return [TopicPartition(topic.name, row.id) for topic in topics.values() for row in topic.partitions]
         await asyncio.sleep(0.05)
 
 

@@ -210,7 +210,7 @@ class BudgetAnswers:
         return first
 
     def approved(self, budget: Budget, now: int) -> bool | None:
-        """Return the answer; None if nobody has answered, or the budget does not ask."""
+        """Return whether people allowed more than the budget; None if no one has answered, or it does not ask."""
         first = self._first.get(budget.name)
         if first is None or first.payload["answer_id"] != budget.question(now):
             return None

@@ -20,8 +20,10 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Final
 
+from aiokafka import TopicPartition
+
 from pipeline.kafka.admin import _create
-from pipeline.kafka.offsets import cluster_of, connected, partitions_of
+from pipeline.kafka.offsets import cluster_of, connected, offsets_of, partitions_of
 from pipeline.kafka.topic_plan import Partition, wanted
 from pipeline.settings import Settings
 from topics.catalog import CATALOG
@@ -106,6 +108,8 @@ async def create(settings: Settings, prefixes: Sequence[str]) -> None:
         await _create(client, wants)
         while not _led(await partitions_of(client, [want.name for want in wants]), len(wants)):
             await asyncio.sleep(PAUSE)
+        # A broker answers for a partition only once it leads it, which on a busy disk is seconds after it says so.
+        await offsets_of(settings, [TopicPartition(want.name, n) for want in wants for n in range(want.partitions)])
 
 
 def _led(partitions: Mapping[str, list[Partition]], topics: int) -> bool:

@@ -55,7 +55,7 @@ class Stop:
                 return False
             self.command, then = command, self._then
         if then is not None:
-            _do(then, command)
+            self._call(then, command)
         return True
 
     def then(self, do: Callable[[Command], object]) -> None:
@@ -66,7 +66,7 @@ class Stop:
         with self._lock:
             self._then, command = do, self.command
         if command is not None:
-            _do(do, command)
+            self._call(do, command)
 
     def over(self) -> None:
         """Drop the callback, since another call may use the connection soon."""
@@ -81,9 +81,18 @@ class Stop:
             return
         self.then(lambda command: loop.call_soon_threadsafe(do, command))
 
+    def _call(self, do: Callable[[Command], object], command: Command) -> None:
+        try:
+            do(command)
+        except Exception:  # a closed loop, or changed internals of a library: the next step stops instead
+            log.debug("a run could not be stopped at once", exc_info=True)
+
 
 class Stopping(Stop):
-    """`run.stopped`: false until the run is told to stop; may be awaited. It is told in the run's loop."""
+    """`run.stopped`: false until the run is told to stop; may be awaited. It is told in the run's loop.
+
+    Its callback is the program's, so that `tell` and `then` raise what the callback raises.
+    """
 
     __slots__ = ("_event", "_waiting")
 
@@ -111,12 +120,14 @@ class Stopping(Stop):
 
     def tell(self, command: Command) -> bool:
         """Tell the run to stop, as `Stop.tell`. Call it in the run's loop."""
-        is_news = super().tell(command)
-        if is_news and self._event is not None:
-            self._event.set()
-        if is_news and self._waiting is not None and command.mode != AFTER_TURN:
-            self._waiting.cancel()
-        return is_news
+        before = self.command
+        try:
+            return super().tell(command)
+        finally:  # also where the callback has failed
+            if self.command is not before and self._event is not None:
+                self._event.set()
+            if self.command is not before and self._waiting is not None and command.mode != AFTER_TURN:
+                self._waiting.cancel()
 
     async def each(self, items: AsyncIterator[Item]) -> AsyncGenerator[Item]:
         """Yield items until the run is told to stop now, even while waiting for an item. Raises RunStopped then."""
@@ -129,8 +140,8 @@ class Stopping(Stop):
 
     async def during(self, step: Callable[[], Awaitable[Item]]) -> Item:
         """Return the result of a step. Raises RunStopped if the run is told to stop now, before or during the step."""
-        if self.command is not None and self.command.mode != AFTER_TURN:
-            raise RunStopped(self.command)
+        if (stopped := self.error) is not None:
+            raise stopped
         self._waiting = task = _task()
         try:
             item = await step()
@@ -144,8 +155,11 @@ class Stopping(Stop):
 
     def _take_back(self, task: asyncio.Task[object] | None) -> None:
         """Raise RunStopped if the cancellation was ours, as asyncio.timeout does; do nothing for any other."""
-        if self.command is not None and self.command.mode != AFTER_TURN and task is not None and task.uncancel() == 0:
-            raise RunStopped(self.command) from None
+        if (stopped := self.error) is not None and task is not None and task.uncancel() == 0:
+            raise stopped from None
+
+    def _call(self, do: Callable[[Command], object], command: Command) -> None:
+        do(command)
 
 
 def stopping(stop: Stop | None) -> Stopping:
@@ -174,10 +188,3 @@ def _task() -> asyncio.Task[object] | None:
         return asyncio.current_task()
     except RuntimeError:  # not asyncio's loop: the step can't be cancelled, and the stop takes effect after it
         return None
-
-
-def _do(what: Callable[[Command], object], command: Command) -> None:
-    try:
-        what(command)
-    except Exception:  # a closed loop, or changed internals of a library: the next step stops instead
-        log.debug("a run could not be stopped at once", exc_info=True)

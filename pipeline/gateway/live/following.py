@@ -48,7 +48,7 @@ class Live(Service):
     def __init__(self, tail: EventTail, metrics: m.Metrics) -> None:
         self.tail = tail
         self.metrics = metrics
-        self.stopping = False  # True once the readers were told to end
+        self.stopping = False  # True once `stop` has told the readers to end
 
     def stop(self) -> None:
         """End all streams."""

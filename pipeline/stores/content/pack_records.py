@@ -206,7 +206,7 @@ class PackIndex:
     def forget(self, pack: Pack) -> None:
         """Remove a pack with all its values."""
         with self.transaction():
-            if pack.live:  # its file is gone or replaced; only this case scans all places
+            if pack.live:  # the pack's file is gone or replaced: all places are scanned in this case alone
                 self.connection.execute("DELETE FROM places WHERE pack = ?", (pack.id,))
             self.connection.execute("DELETE FROM packs WHERE id = ?", (pack.id,))
 

@@ -1,1 +1,1 @@
-"""How long data stays: expiry, erasure of threads and tenants, both only of what is not held, and holds."""
+"""How long data stays: expiry, erasure of threads and tenants, and holds, which keep both from a thread."""

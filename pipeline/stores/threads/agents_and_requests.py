@@ -91,7 +91,7 @@ async def agents_before(connection: AsyncConnection, turns: Mapping[int, int]) -
 
 
 async def delete_agents(connection: AsyncConnection, keys: Sequence[ThreadKey], _: str) -> set[int]:
-    """Delete the agents of threads; return them: others may be theirs, too."""
+    """Delete these threads' links to agents; return the agents, which other threads may have, too."""
     gone = set[int]()
     for key in keys:
         of_thread = delete(thread_agents).where(thread_agents.c.thread == statements.number_of(key))

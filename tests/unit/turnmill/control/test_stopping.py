@@ -207,3 +207,18 @@ def test_what_is_no_command_is_refused(change: dict[str, Any]) -> None:
     record = {**json.loads(encoded(command())), **change}
     with pytest.raises(InvalidRecord):
         record_of(json.dumps(record).encode())
+
+
+async def test_an_error_of_the_programs_callback_is_raised_and_the_run_is_stopped_all_the_same() -> None:
+    def fails(_: Command) -> None:
+        raise LookupError("of the program")
+
+    stopping = Stopping()
+    stopping.then(fails)
+    waiting = asyncio.create_task(stopping.wait())
+    await asyncio.sleep(0)
+    with pytest.raises(LookupError):
+        stopping.tell(command())
+    assert (await waiting).by == "ann"
+    with pytest.raises(LookupError):
+        stopping.then(fails)
