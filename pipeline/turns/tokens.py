@@ -9,7 +9,7 @@ excludes the thoughts.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import Any, Final
 
 from topics.json_text import Fields
@@ -181,6 +181,7 @@ COST_SPELLINGS: Final = (
     "total_cost_usd",
     "estimated_cost",  # DeepInfra
 )
+TIERS: Final = ("service_tier", "speed", "inference_geo")  # what the price may depend on, beside the counts
 # A service tier, speed or region of inference at the listed price.
 STANDARD: Final = frozenset({"", "standard", "default", "auto", "on_demand", "global", "not_available"})
 SUMMED_CALLS: Final = "meta:summed"  # in a usage object: it is the sum of an unknown number of calls
@@ -286,10 +287,15 @@ def normal(usage: Fields) -> Fields:
     return {renamed.get(key, key): value for key, value in usage.items() if value is not None} | repeated
 
 
-def _first_paths(usage: Fields) -> dict[str, tuple[int, Path, Any]]:
-    """Return, by name of PATHS, the first path that leads to a value (as `Reading.first`): rank, path, value."""
+def _first_paths(usage: Fields, but: Container[str] = ()) -> dict[str, tuple[int, Path, Any]]:
+    """Return, by name of PATHS, the first path that leads to a value (as `Reading.first`): rank, path, value.
+
+    `but`: keys that are left out.
+    """
     counts: dict[str, tuple[int, Path, Any]] = {}
     for head, beneath in usage.items():
+        if head in but:
+            continue
         for name, rank, path, rest in HEADS.get(head, ()):
             value = at(beneath, rest)
             if value is not None and (name not in counts or rank < counts[name][0]):
@@ -313,9 +319,16 @@ def total(usages: Iterable[Fields]) -> Fields | None:
 
 def read(usage: Reading) -> dict[str, int]:
     """Return the known counts of COUNTS, and `cost_nano_usd`, of a usage object in any spelling."""
-    counts, known = _first_paths(usage.data), dict[str, int]()
+    known: dict[str, int] = {  # ThreadProtocol's names are the first spellings
+        name: value
+        for name, value in usage.data.items()
+        if type(value) is int and name in SPELLINGS and 0 <= value < MAX_COUNT
+    }
+    if len(known) == len(usage.data):
+        return known
+    counts = _first_paths(usage.data, known)
     for name, (_, _, value) in counts.items():
-        if name != COST and (number := usage.checked(value, below=MAX_COUNT)) is not None:
+        if name != COST and name not in known and (number := usage.checked(value, below=MAX_COUNT)) is not None:
             known[name] = int(number)
     cost = usage.checked(counts[COST][2], text=True, below=MAX_COUNT / NANO) if COST in counts else None
     if cost is not None:
@@ -336,11 +349,11 @@ def tier_of(usage: Any) -> str | None:
     """Return the tier that a call was served by, as `flex`, `priority`, `batch`, `fast`; None for the standard tier."""
     if not isinstance(usage, dict):
         return None
-    tiers = [usage.get("service_tier"), usage.get("speed")]
-    geo = usage.get("inference_geo")
-    if isinstance(geo, str) and geo not in STANDARD:
-        tiers.append(f"{geo} only")
-    named = [tier.lower() for tier in tiers if isinstance(tier, str) and tier.lower() not in STANDARD]
+    named = [
+        f"{tier.lower()} only" if key == "inference_geo" else tier.lower()
+        for key in TIERS
+        if key in usage and isinstance(tier := usage[key], str) and tier.lower() not in STANDARD
+    ]
     return " ".join(named) or None
 
 

@@ -72,8 +72,8 @@ def cost_of(row: Mapping[str, Any], prices: Prices = NONE) -> Cost:
     cached = counts.get("cache_read_tokens", 0) + counts.get("cache_write_tokens", 0)
     if cached > counts.get("input_tokens", 0):
         counts["input_tokens"] = counts.get("input_tokens", 0) + cached
-    for name in counts.keys() & INCLUDED_IN.keys():
-        for whole in INCLUDED_IN[name]:
+    for name in tuple(counts):
+        for whole in INCLUDED_IN.get(name, ()):
             if counts[name] > counts.get(whole, 0):
                 counts[whole] = counts[name]
     tier = row.get("service_tier")

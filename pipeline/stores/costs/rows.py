@@ -94,8 +94,7 @@ def _by_model(message: Mapping[str, Any]) -> list[tuple[dict[str, str], Mapping[
     if not isinstance(usage, dict):
         return [({}, {})]
     models = usage.get("models")
-    some = [model for model in models if isinstance(model, dict)] if isinstance(models, list) else []
-    if not some:
+    if not isinstance(models, list) or not (some := [model for model in models if isinstance(model, dict)]):
         return [({}, usage)]
     names = {"model_name": "model", "provider_name": "provider"}
     return [
