@@ -22,7 +22,7 @@
 | RUN_FINISHED, outcome cancelled | the turn is interrupted |
 | RUN_ERROR | SystemMessage `error`; the turn is interrupted, unless it had finished |
 | STEP_*, REASONING_START, REASONING_END, THINKING_START, THINKING_END | nothing |
-| RAW | nothing: it repeats other events |
+| RAW | of Agno, the end of a model's call: its tokens; else nothing: it repeats other events |
 | any other | SystemMessage data-app-TYPE |
 
 Source: ag-ui-protocol/ag-ui, and how its client reads a stream (defaultApplyEvents).
@@ -36,16 +36,13 @@ from typing import Any, Final
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Delta, Handler, Stretch, Violation, nothing
 from pipeline.assembly.telemetry import FEEDBACK
-from pipeline.dialects.ag_ui import text
+from pipeline.dialects.ag_ui import text, usage
 from pipeline.dialects.ag_ui.messages import read, replace, set_history
 from pipeline.dialects.ag_ui.stream import META, Item, Stream, get, note, stream_of, text_of, unknown_fields
 from pipeline.dialects.ag_ui.turn import write
 from pipeline.dialects.tp_events import interpret
-from pipeline.dialects.wire_values import is_number, objects
-from pipeline.turns import tokens
 from topics.json_text import Fields
 
-RUNNING: Final = ("input_token_count", "output_token_count")  # of CUSTOM `usage`
 UNSAID: Final = frozenset({"type", "timestamp", "rawEvent", "raw_event"})
 
 
@@ -119,9 +116,9 @@ def run_finished(builder: Builder, event: Fields) -> None:
     metadata = event.get("metadata")
     tanstack = metadata.get("tanstack") if isinstance(metadata, dict) else None
     if isinstance(tanstack, dict):
-        _call_usage(builder, stream, event.get("usage"), tanstack.get("model"))
+        usage.add_of_call(builder, stream, event.get("usage"), tanstack.get("model"))
     else:
-        _usage(builder, stream, event.get("usage"))
+        usage.add_of_run(builder, stream, event.get("usage"))
     stream.over = not (isinstance(tanstack, dict) and tanstack.get("finishReason") == "tool_calls")
     builder.ended = "aborted" if kind == "cancelled" else "complete"
 
@@ -132,7 +129,7 @@ def run_error(builder: Builder, event: Fields) -> None:
     error = {"error": event.get("message"), "code": event.get("code")}
     stream.beside(builder, "error", {key: value for key, value in error.items() if value is not None})
     if not stream.over:
-        _usage(builder, stream, event.get("usage"))
+        usage.add_of_run(builder, stream, event.get("usage"))
         stream.over = True
         builder.ended = "error"
         builder.error_text = event["message"] if isinstance(event.get("message"), str) else None
@@ -145,51 +142,6 @@ def finish(builder: Builder, end: str) -> None:
         return
     write(builder, builder.scratch["stream"], "disconnected")
     builder.end_turn("disconnected")
-
-
-def _call_usage(builder: Builder, stream: Stream, entries: Any, model: Any) -> None:
-    """Add the tokens of the newest call: TanStack writes RUN_FINISHED after each, with the tokens of that alone."""
-    newest, usages = stream.newest(), objects(entries)
-    if newest is not None and usages:
-        newest.usage = usages[0]
-    if isinstance(model, str):
-        builder.context.model_name = builder.context.model_name or model
-
-
-def _running_usage(stream: Stream, value: Fields) -> None:
-    """Add the tokens of the newest call, as the growth of the run's: Microsoft's Agent Framework tells these."""
-    newest, told = stream.newest(), tokens.normal(value)
-    if newest is None:
-        return
-    before = tokens.total(item.usage for item in stream.items if item.usage is not None and item is not newest) or {}
-    grown = {name: told[name] - before.get(name, 0) for name in told if is_number(told[name])}
-    newest.usage = told if any(count < 0 for count in grown.values()) else grown
-
-
-def _usage(builder: Builder, stream: Stream, entries: Any) -> None:
-    """Add the run's tokens, an entry for each model: to the last response, unless responses have their own.
-
-    After results of tools, an entry is the sum of several calls.
-    """
-    several = any(item.role == "tool" and not item.given for item in stream.items)
-    summed = {tokens.SUMMED_CALLS: True} if several else {}
-    usages = [{key: value for key, value in entry.items() if value is not None} | summed for entry in objects(entries)]
-    total = tokens.total(map(tokens.normal, usages))
-    if not usages or total is None:
-        return
-    newest = stream.newest()
-    if any(item.usage is not None for item in stream.items):
-        builder.total_usage = total
-    elif newest is None:
-        builder.total_usage = total
-        builder.telemetry.append((builder.at, "data-sys-usage", total))
-    else:
-        newest.usage = usages[0] if len(usages) == 1 else {**total, "models": usages}
-    if len(usages) == 1:
-        model, provider = usages[0].get("model"), usages[0].get("provider")
-        builder.context.model_name = builder.context.model_name or (model if isinstance(model, str) else None)
-        if isinstance(provider, str):
-            builder.context.provider_name = builder.context.provider_name or provider
 
 
 def _content(handle: Handler, *, chunk: bool = False) -> Handler:
@@ -231,8 +183,8 @@ def _custom(builder: Builder, event: Fields) -> None:
     if not name.startswith("data-sys-"):
         if name.startswith("data-tp-") or name == FEEDBACK:
             interpret(builder, name, value)
-        if name == "usage" and isinstance(value, dict) and not value.keys().isdisjoint(RUNNING):
-            _running_usage(builder.scratch["stream"], value)
+        if name == "usage":
+            usage.add_growth(builder.scratch["stream"], value)
         event_type = name if name.startswith(("data-", "custom:")) else f"custom:{name}"
         builder.scratch["stream"].beside(builder, event_type, value)
         return
@@ -299,11 +251,12 @@ HANDLERS: Final[dict[str, Handler]] = {
     "ACTIVITY_SNAPSHOT": _beside,
     "ACTIVITY_DELTA": _patched,
     "CUSTOM": _custom,
+    "RAW": usage.add_of_agno,
     "SUBAGENT_STARTED": _subagent_started,
     "SUBAGENT_FINISHED": _subagent_ended,
     "SUBAGENT_ERROR": _subagent_ended,
     **dict.fromkeys(
-        ("STEP_STARTED", "STEP_FINISHED", "REASONING_START", "REASONING_END", "THINKING_START", "THINKING_END", "RAW"),
+        ("STEP_STARTED", "STEP_FINISHED", "REASONING_START", "REASONING_END", "THINKING_START", "THINKING_END"),
         nothing,
     ),
 }

@@ -91,3 +91,45 @@ def test_microsofts_agent_framework_tells_the_run_so_far() -> None:
     assert billed(run(*first, *text("Done."), told(60, 18), told(60, 18), finished()), "input_tokens") == (60,)
     mood = {"type": "CUSTOM", "name": "usage", "value": {"screen": 3}}
     assert billed(run(*text("Done."), mood, finished()), "input_tokens") == (None,)
+
+
+def agno(read: int, written: int, provider: str = "OpenAI", depth: int = 0, **more: int) -> Fields:
+    """As Agno 3.1.10 writes it in its AG-UI router, of a real run."""
+    names = {"event": "ModelRequestCompleted", "run_id": "r", "nested_depth": depth, "model_provider": provider}
+    names |= {"model": "gpt-5.4" if provider == "OpenAI" else "claude-sonnet-4-6"}
+    counts = {"input_tokens": read, "output_tokens": written, "total_tokens": read + written, "reasoning_tokens": 0}
+    return {"type": "RAW", "source": "agno", "event": {**names, **counts, "cache_read_tokens": 0, **more}}
+
+
+def test_agno_tells_the_tokens_of_each_call_where_it_ends() -> None:
+    got = run(
+        {"type": "RAW", "source": "agno", "event": {"event": "ModelRequestStarted", "model": "gpt-5.4"}},
+        *text("Looking."),
+        agno(50, 11, cache_read_tokens=20),
+        *call(1),
+        agno(60, 12),  # of a call that says nothing: Agno writes it before the call's tools
+        *call(2),
+        *text("It is sunny."),
+        agno(80, 7),
+        finished(),
+    )
+    rows = bill(got)
+    assert [(row["input_tokens"], row["output_tokens"]) for row in rows] == [(50, 11), (60, 12), (80, 7)]
+    assert [row["cache_read_tokens"] for row in rows] == [20, None, None], "its zeros are also what it wasn't told"
+    assert {(row["model"], row["provider"]) for row in rows} == {("gpt-5.4", "openai")}
+    assert len(got.turns[-1]["messages"]) == 5
+
+
+def test_calls_of_agnos_team_members_are_beside_the_answer() -> None:
+    got = run(
+        *text("I ask."),
+        agno(50, 11),
+        agno(1_000, 30, "Anthropic", 1, cache_read_tokens=500),
+        *call(1),
+        *text("Done."),
+        agno(80, 7),
+        finished(),
+    )
+    assert billed(got, "input_tokens", "output_tokens") == (50 + 1_500 + 80, 48)
+    beside = next(row for row in bill(got) if row["purpose"])
+    assert (beside["model"], beside["input_tokens"], beside["purpose"]) == ("claude-sonnet-4-6", 1_500, "sub-agent")
