@@ -14,7 +14,7 @@
 | `event_msg` `thread_rolled_back` | the next run continues the one before those that were taken back |
 | `event_msg` that repeats items, or their progress | nothing |
 | `token_usage_record` | nothing: `token_count` contains it; but not that of a compaction |
-| `compacted` | `codex.compacted`, with the usage of its record: a call beside the answer |
+| `compacted` | `codex.compacted`, with the usage of its record: a call beside the answer; a turn, if it was asked for |
 | any other | SystemMessage data-app-codex.TYPE |
 
 Items without an envelope, as in older versions, are read likewise. A forked session begins with a copy of the other
@@ -141,6 +141,9 @@ class Rollout:
             case "token_count":
                 yield from self._used(payload.get("info"))
             case "task_complete" | "turn_complete":
+                if not self._open and self._task and any("usage" in event for event in self._later):
+                    yield from self._start(self._task)  # a compaction that the user asked for is a task of its own
+                    yield from self._send_later()
                 yield from self._end("complete")
             case "turn_aborted":
                 yield from self._end("aborted")
@@ -153,7 +156,11 @@ class Rollout:
     def _begin(self, item: Fields) -> Iterator[Step]:
         yield from self._end("complete")
         text = "\n".join(texts(item.get("content")))
-        run = self._task or f"{self._count}-{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
+        yield from self._start(
+            self._task or f"{self._count}-{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
+        )
+
+    def _start(self, run: str) -> Iterator[Step]:
         self._count, self._task = self._count + 1, None
         session, parent = str(self._meta.get("id") or self._name), _parent(self._meta)
         if self._thread is None:
@@ -192,10 +199,13 @@ class Rollout:
         self._body, body = body or self._body, body | {"input": self._words}
         self._asked, self._words, self._items = True, [], 0
         yield from self._emit({"type": REQUEST, "request": body}, self._words_at)
+        yield from self._send_later()
+        self._writing = True
+
+    def _send_later(self) -> Iterator[Step]:
         later, self._later = self._later, []
         for event in later:
             yield from self._emit(event)
-        self._writing = True
 
     def _used(self, info: Any) -> Iterator[Step]:
         """Count tokens once: each note of rate limits repeats the same counts."""

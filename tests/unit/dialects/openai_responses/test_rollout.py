@@ -218,6 +218,26 @@ def test_a_compaction_is_billed_beside_the_answer() -> None:
     assert event["event_data"] == {"message": "", "compaction_response_id": "resp_compact"}
 
 
+def test_a_compaction_that_was_asked_for_is_a_task_of_its_own() -> None:
+    """As `/compact` behind the last answer; the same whether or not the session goes on."""
+    totals = []
+    for goes_on in (False, True):
+        codex = Codex("one")
+        codex.ask("t-1", "Read")
+        codex.say("Read.")
+        codex.done("t-1")
+        codex.event("task_started", turn_id="t-2")
+        compact(codex, 182_500)
+        codex.done("t-2")
+        if goes_on:
+            codex.ask("t-3", "Find it")
+            codex.say("Line 4.")
+            codex.done("t-3")
+        agents = [turn for turn in of(codex).threads[codex.session]["turns"] if turn["turn_type"] == "agent"]
+        totals.append([turn["total_usage"]["input_tokens"] for turn in agents])
+    assert totals == [[100, 182_500], [100, 182_500, 100]]
+
+
 def test_a_fork_does_not_bill_its_origins_compaction_again() -> None:
     codex = Codex("one")
     codex.ask("t-1", "Read")
