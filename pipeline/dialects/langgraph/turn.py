@@ -177,6 +177,7 @@ def _usage(usage: Fields, tier: Any) -> Fields:
         if details.get(name) is not None:
             tier, told = name, usage.get("output_token_details")
             known["cache_read_tokens"] = details.get(f"{name}_cache_read")
+            known["cache_write_tokens"] = details.get(f"{name}_cache_creation")
             known["thinking_tokens"] = told.get(f"{name}_reasoning") if isinstance(told, dict) else None
     if isinstance(tier, str) and tier not in STANDARD:
         known["service_tier"] = tier

@@ -356,10 +356,12 @@ def test_tokens_written_to_the_cache_are_told_by_lifetime() -> None:
 
 
 def test_a_service_tier_stands_before_the_names_of_counts() -> None:
-    """In langchain-openai (`_create_usage_metadata`), for the tiers `flex` and `priority`."""
-    details = {"input_token_details": {"flex": 8, "flex_cache_read": 4}, "output_token_details": {"flex_reasoning": 2}}
+    """In langchain-openai 1.7.4 (`_create_usage_metadata`), for the tiers `flex` and `priority`."""
+    read = {"flex": 8, "flex_cache_read": 4, "flex_cache_creation": 3}
+    details = {"input_token_details": read, "output_token_details": {"flex_reasoning": 2}}
     usage = run(updates(ai("m1", usage_metadata={**USAGE, **details}))).messages("response")[0]["usage"]
     assert (usage["cache_read_tokens"], usage["thinking_tokens"], tier_of(usage)) == (4, 2, "flex")
+    assert usage["cache_write_tokens"] == 3
     told = ai("m1", response_metadata={"service_tier": "priority"})
     assert tier_of(run(updates(told)).messages("response")[0]["usage"]) == "priority"
 
