@@ -160,7 +160,7 @@ NO_COUNT: Final[dict[str, str]] = {
     "ttl_12h_tokens": "`cache_write_1h_tokens` in the tier `12h cache` (`pipeline.dialects.openai_responses.usage`)",
     "web_fetch_requests": "no price beside the tokens of what was fetched",
     **dict.fromkeys(("service_tier", "speed", "inference_geo", "trafficType"), "the tier, a condition of the price"),
-    **dict.fromkeys(("fallback_credit", "iterations.type", "iterations.model"), "no number"),
+    **dict.fromkeys(("fallback_credit", "iterations.type", "model", "provider"), "no number"),
     **dict.fromkeys(
         ("TokensDetails.modality", "TokensDetails.tokenCount"),
         "audio and pictures are counts, as the wire's folder reads them; other kinds cost what text does",

@@ -32,7 +32,7 @@ class Answer:
     """What one call of the model answers.
 
     `short`: the limit of tokens has cut it short. `broken`: the connection breaks in the middle of its last part.
-    `refused`: the status of an error instead of all that.
+    `refused`: the status of an error instead of all that. `counted`: its usage has every count that the API knows.
     """
 
     thought: str = ""
@@ -41,6 +41,7 @@ class Answer:
     short: bool = False
     broken: bool = False
     refused: int = 0
+    counted: bool = False
 
     @property
     def said(self) -> int:
@@ -68,6 +69,7 @@ CASES = {
     "broken off": (Answer(text="Let me look. ", calls=(PARIS,)), Answer(text=FORECAST, broken=True)),
     "broken off in a call": (Answer(text="Let me look. ", calls=(PARIS,), broken=True),),
     "refused": (Answer(calls=(PARIS,)), Answer(refused=400)),
+    "every count": (Answer(text=FORECAST, counted=True),),
 }
 BAD_ENDS = frozenset({"broken off", "broken off in a call", "refused"})
 

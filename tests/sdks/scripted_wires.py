@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from every_count import EVERY
 from provider import Reply
 from scripted import CACHED, READ, Answer
 
@@ -57,7 +58,7 @@ def responses(answer: Answer, number: int) -> Iterator[Fields]:
         usage = {"input_tokens": READ, "output_tokens": answer.said, "total_tokens": READ + answer.said, **details}
         state = "incomplete" if answer.short else "completed"
         why = {"incomplete_details": {"reason": "max_output_tokens"}} if answer.short else {}
-        whole = {**head, "status": state, "output": items, "usage": usage, **why}
+        whole = {**head, "status": state, "output": items, "usage": _counted(answer, "/responses", usage), **why}
         yield {"type": f"response.{state}", "response": whole}
 
     for place, event in enumerate(events()):
@@ -127,7 +128,7 @@ def chat(answer: Answer, number: int) -> Iterator[Fields]:
     usage: Fields = {"prompt_tokens": READ, "completion_tokens": answer.said, "total_tokens": READ + answer.said}
     usage["prompt_tokens_details"] = {"cached_tokens": CACHED}
     usage["completion_tokens_details"] = {"reasoning_tokens": answer.thinking}
-    yield {**head, "choices": [], "usage": usage}
+    yield {**head, "choices": [], "usage": _counted(answer, "/chat/completions", usage)}
 
 
 def chat_whole(answer: Answer, number: int) -> Fields:
@@ -148,7 +149,8 @@ def messages(answer: Answer, number: int) -> Iterator[Fields]:
     head = {"id": f"msg_{number}", "type": "message", "role": "assistant", "model": MODEL, "content": []}
     usage = {"input_tokens": READ - CACHED, "cache_read_input_tokens": CACHED, "cache_creation_input_tokens": 0}
     stops = {"stop_reason": None, "stop_sequence": None}
-    yield {"type": "message_start", "message": {**head, **stops, "usage": {**usage, "output_tokens": 1}}}
+    begun = {key: value for key, value in _counted(answer, "/messages", usage).items() if key != "iterations"}
+    yield {"type": "message_start", "message": {**head, **stops, "usage": {**begun, "output_tokens": 1}}}
     blocks: list[tuple[Fields, list[Fields]]] = []
     if answer.thought:
         deltas = [{"type": "thinking_delta", "thinking": piece} for piece in PIECES.findall(answer.thought)]
@@ -169,7 +171,7 @@ def messages(answer: Answer, number: int) -> Iterator[Fields]:
     yield {
         "type": "message_delta",
         "delta": {**stops, "stop_reason": reason},
-        "usage": {**usage, "output_tokens": answer.said},
+        "usage": _counted(answer, "/messages", {**usage, "output_tokens": answer.said}),
     }
     yield {"type": "message_stop"}
 
@@ -189,6 +191,7 @@ def gemini(answer: Answer, number: int) -> Iterator[Fields]:
         yield chunk({"functionCall": {"id": call.id, "name": call.name, "args": call.arguments}})
     usage = {"promptTokenCount": READ, "cachedContentTokenCount": CACHED, "thoughtsTokenCount": answer.thinking}
     usage |= {"candidatesTokenCount": answer.said - answer.thinking, "totalTokenCount": READ + answer.said}
+    usage = _counted(answer, ":streamGenerateContent", usage)
     yield {**chunk({"text": ""}, finishReason="MAX_TOKENS" if answer.short else "STOP"), "usageMetadata": usage}
 
 
@@ -207,6 +210,11 @@ APIS: dict[str, Callable[[Answer, int], Iterator[Fields]]] = {
     "/messages": messages,
     ":streamGenerateContent": gemini,
 }
+
+
+def _counted(answer: Answer, api: str, usage: Fields) -> Fields:
+    """The usage of an answer, which has all counts of the API where the answer says so."""
+    return EVERY[api] if answer.counted else usage
 
 
 def _is_piece(event: Fields) -> bool:

@@ -19,6 +19,7 @@ TYPES = {
     "anthropic-delta": ("anthropic.types.beta", "BetaMessageDeltaUsage"),
     "gemini": ("google.genai.types", "GenerateContentResponseUsageMetadata"),
     "langgraph": ("langchain_core.messages.ai", "UsageMetadata"),
+    "ag-ui": ("ag_ui.core", "TokenUsage"),
     "pydantic-ai": ("pydantic_ai.usage", "RequestUsage"),
     "openai-agents": ("agents.usage", "Usage"),
 }
