@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from pipeline.dialects.claude_code.transcript import Session
 from pipeline.dialects.transcript import Homes
 from tests.support.read_sessions import Read, read
+from tests.support.session_forks import forked_claude
 from tests.support.sessions import PIXEL, Claude, named
 
 
@@ -163,20 +162,6 @@ def test_a_sub_agent_is_a_thread(apart: bool) -> None:  # noqa: FBT001
     assert found.runs[1]["agent_id"] == ("finder" if apart else "agent")
 
 
-def forked(claude: Claude, name: str) -> Claude:
-    """As `fork_session` of the Agent SDK writes it: other uuids, and where each line is from."""
-    fork = Claude(name)
-    ids: dict[Any, str | None] = {None: None}
-    for line in claude.lines:
-        assert isinstance(line, dict)
-        ids[line["uuid"]] = named(f"{name}/{line['uuid']}")
-        origin = {"sessionId": claude.session, "messageUuid": line["uuid"]}
-        moved = {"uuid": ids[line["uuid"]], "parentUuid": ids[line["parentUuid"]], "sessionId": fork.session}
-        fork.lines.append({**line, **moved, "forkedFrom": origin})
-        fork.last = moved["uuid"]
-    return fork
-
-
 @pytest.mark.parametrize("alone", [False, True])
 def test_a_fork_is_a_branch_of_its_origin_and_counts_no_token_twice(alone: bool) -> None:  # noqa: FBT001
     claude = Claude("one")
@@ -184,7 +169,7 @@ def test_a_fork_is_a_branch_of_its_origin_and_counts_no_token_twice(alone: bool)
     claude.say("It is hot.")
     claude.ask("Bake bread")
     claude.say("Baked.")
-    fork = forked(claude, "two")
+    fork = forked_claude(claude, None, "two")
     fork.lines.append({"type": "custom-title", "customTitle": "Cake", "sessionId": fork.session})
     fork.ask("And cake")
     fork.say("Baked, too.")
@@ -211,6 +196,32 @@ def test_a_resumed_session_that_copies_the_other_one() -> None:
     found = of(claude, again)
     assert list(found.threads) == [claude.session]
     assert [run["said"] for run in found.runs] == ["Heat the oven", "Bake bread"]
+
+
+def billed(found: Read) -> int:
+    """The input tokens of all turns."""
+    turns = [turn for thread in found.threads.values() for turn in thread["turns"]]
+    return sum((turn.get("total_usage") or {}).get("input_tokens", 0) for turn in turns)
+
+
+def test_an_answer_that_several_files_have_is_billed_once() -> None:
+    """A fork of a fork whose origin is gone, and a sub-agent that began with a copy of the conversation."""
+    claude = Claude("one")
+    claude.ask("Heat the oven")
+    claude.say("It is hot.")
+    second = forked_claude(forked_claude(claude, None, "two"), None, "three")
+    second.ask("And cake")
+    second.say("Baked.")
+    assert [billed(of(claude)), billed(of(claude, second))] == [103, 206]
+    aside, homes = claude.agent("a1"), Homes()
+    for line in claude.lines:
+        assert isinstance(line, dict)
+        aside.add(line["type"], message=line["message"], requestId="req_of_the_copy")
+    aside.ask("And who are you?")
+    aside.say("A copy.")
+    readers = [Session(claude.file, claude.session, homes), Session("agent-a1", claude.session, homes, "a1")]
+    found = read(zip(readers, (claude.lines, aside.lines), strict=True))
+    assert (len(found.threads), billed(found)) == (2, 206)
 
 
 def test_titles_of_other_sessions_and_worse_ones_are_no_title() -> None:
