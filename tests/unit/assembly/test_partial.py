@@ -54,6 +54,19 @@ def test_a_text_without_its_end_is_partial(builder: Builder) -> None:
     assert message["agent_id"] == "a"
 
 
+def test_a_response_that_is_not_kept_names_who_is_paid_for_it(builder: Builder) -> None:
+    said(builder, "half a ", done=False)
+    response = builder.messages[-1]
+    response.fields |= {"model_name": "m", "provider_name": "p", "provider_response_id": "x"}
+    builder.usage({"prompt_tokens": 7}, response)
+    (message,) = turn_of(builder, "disconnected")["meta:partial"]["messages"]
+    assert {key: message[key] for key in message if key not in ("message_type", "timestamp", "agent_id", "parts")} == {
+        "usage": {"input_tokens": 7},
+        "model_name": "m",
+        "provider_name": "p",
+    }
+
+
 def test_arguments_that_broke_off_are_text(builder: Builder) -> None:
     builder.tool_start("c", "search").chunks.extend(['{"q": ', '"rain'])
     assert shown(turn_of(builder, "aborted")) == [("response", [{"INVALID_JSON": '{"q": "rain'}])]
