@@ -254,6 +254,7 @@ def test_compaction_and_advice_are_beside_the_answer() -> None:
     assert summary["usage"]["input_tokens"] == 180_000
     assert (summary["usage"]["cache_read_tokens"], summary["usage"]["service_tier"]) == (10_000, "batch")
     assert (advice["meta:purpose"], advice["model_name"]) == ("advisor", "claude-opus-4-6")
+    assert [one.get("provider_name") for one in (answer, summary, advice)] == [None] * 3, "of one provider, in reports"
     total = got.agent_turns[0]["total_usage"]
     assert (total["input_tokens"], total["output_tokens"]) == (203_900, 4_550)
     assert "meta:summed" not in answer["usage"]
