@@ -89,6 +89,20 @@ class Claude:
         return home / f"projects/-home-ada-oven/{self.session}/subagents/agent-{self.fields['agentId']}.jsonl"
 
 
+def forked(claude: Claude, name: str) -> Claude:
+    """As `fork_session` of the Agent SDK writes it: other uuids, and where each line is from."""
+    fork = Claude(name)
+    ids: dict[Any, str | None] = {None: None}
+    for line in claude.lines:
+        assert isinstance(line, dict)
+        ids[line["uuid"]] = named(f"{name}/{line['uuid']}")
+        origin = {"sessionId": claude.session, "messageUuid": line["uuid"]}
+        moved = {"uuid": ids[line["uuid"]], "parentUuid": ids[line["parentUuid"]], "sessionId": fork.session}
+        fork.lines.append({**line, **moved, "forkedFrom": origin})
+        fork.last = moved["uuid"]
+    return fork
+
+
 class Codex:
     """Lines of a rollout of Codex, each a second after the one before."""
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from pipeline.dialects.claude_code.transcript import Session
 from pipeline.dialects.transcript import Homes
 from tests.support.read_sessions import Read, read
-from tests.support.sessions import PIXEL, Claude, named
+from tests.support.sessions import PIXEL, Claude, forked, named
 
 
 def of(*sessions: Claude, homes: Homes | None = None) -> Read:
@@ -161,20 +159,6 @@ def test_a_sub_agent_is_a_thread(apart: bool) -> None:  # noqa: FBT001
     assert [turn["turn_type"] for turn in other["turns"]] == ["user", "agent"]
     assert other["turns"][1]["completion_status"] == "complete"
     assert found.runs[1]["agent_id"] == ("finder" if apart else "agent")
-
-
-def forked(claude: Claude, name: str) -> Claude:
-    """As `fork_session` of the Agent SDK writes it: other uuids, and where each line is from."""
-    fork = Claude(name)
-    ids: dict[Any, str | None] = {None: None}
-    for line in claude.lines:
-        assert isinstance(line, dict)
-        ids[line["uuid"]] = named(f"{name}/{line['uuid']}")
-        origin = {"sessionId": claude.session, "messageUuid": line["uuid"]}
-        moved = {"uuid": ids[line["uuid"]], "parentUuid": ids[line["parentUuid"]], "sessionId": fork.session}
-        fork.lines.append({**line, **moved, "forkedFrom": origin})
-        fork.last = moved["uuid"]
-    return fork
 
 
 @pytest.mark.parametrize("alone", [False, True])
