@@ -44,7 +44,7 @@ def usage_rows(record: TurnRecord, prices: Prices = NONE) -> list[Row]:
     turn = record["turn"] or {}
     if turn.get("turn_type") != "agent":
         return []
-    messages = with_partial(turn).get("messages")
+    messages = with_partial(turn, billed=True).get("messages")
     everything = [
         message
         for message in (messages if isinstance(messages, list) else [])

@@ -11,6 +11,7 @@ from pipeline.assembly.builder import Builder
 from pipeline.assembly.parts import Context
 from pipeline.turns.canonical import turn_hash
 from pipeline.turns.content import pieces, resolved
+from pipeline.turns.partial_turns import with_partial
 from pipeline.turns.path_rules import PathRule, parse
 from pipeline.turns.redaction import Redaction, TextRule
 
@@ -65,6 +66,20 @@ def test_a_response_that_is_not_kept_names_who_is_paid_for_it(builder: Builder) 
         "model_name": "m",
         "provider_name": "p",
     }
+
+
+@pytest.mark.parametrize("tokens", [7, 0])
+def test_a_response_that_had_shown_nothing_is_billed_and_not_shown(builder: Builder, tokens: int) -> None:
+    said(builder, "kept")
+    builder.close_response()
+    said(builder, done=False)
+    builder.messages[-1].fields |= {"model_name": "m", "usage": {"prompt_tokens": tokens}}
+    turn = turn_of(builder, "disconnected")
+    billed = turn.get("meta:partial", {}).get("messages", [])
+    assert [(one["parts"], one["model_name"], one["usage"]) for one in billed] == (
+        [([], "m", {"input_tokens": 7})] if tokens else []
+    )
+    assert [part["content"] for one in with_partial(turn)["messages"] for part in one["parts"]] == ["kept"]
 
 
 def test_arguments_that_broke_off_are_text(builder: Builder) -> None:
