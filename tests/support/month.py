@@ -275,6 +275,7 @@ def over_midnight() -> list[Fields]:
     return [asked("Bake"), *first, again, *messages_call("claude-haiku-4-5", cached(5_000, 0, 0, 0, 200))]
 
 
+READ: Fields = cached(30_000, 0, 0, 0, 100)
 COMPACTED: Fields = {
     "input_tokens": 23_000,
     "output_tokens": 1_000,
@@ -361,6 +362,7 @@ def month() -> list[Sent]:
         of("unknown later", "10-17T10:00", unknown, 5_000, 100),
         Sent("cut off", "10-18T09:00", "openai-chat", broke_off(), "house", end="disconnected"),
         Sent("failed", "10-18T10:00", "anthropic", failed(), end="error"),
+        Sent("retried", "10-18T11:00", "anthropic", [*failed(), asked("Bake"), *messages_call(haiku, READ)]),
         Sent("summed", "10-19T09:00", "ag-ui", ag_ui(5, sums("gpt-5.4", 300_000, 1_000))),
         Sent("two models", "10-19T10:00", "ag-ui", ag_ui(2, *halves)),
         Sent("prompts", "10-20T09:00", "claude-code", two_prompts()),

@@ -220,6 +220,8 @@ def bill(*, changed: bool = False) -> list[Line]:
         call("cut off", "10-18T09:00", HOUSE, rates=later, fresh=1_000, out=50, interrupted=1),
         call("cut off", "10-18T09:00", HOUSE, requests=0, turns=0, guessed=guessed),
         call("failed", "10-18T10:00", HAIKU, fresh=30_000, out=1, requests=0, interrupted=1, errors=1),
+        call("retried", "10-18T11:00", HAIKU, fresh=30_000, out=100),
+        call("retried", "10-18T11:00", HAIKU, fresh=30_000, out=1, purpose="retry", turns=0),
         # five calls, of which none is known to be above 272,000
         call("summed", "10-19T09:00", GPT, fresh=300_000, out=1_000, requests=5, assumed=True),
         call("two models", "10-19T10:00", turns=0),

@@ -129,8 +129,10 @@ def test_an_error_and_a_retry(failed: Fields) -> None:
     got = run(request(USER), start(), *text("half"), failed)
     assert got.agent_turns[0]["interruption"]["detail"] == "busy"
     again = run(request(USER), start(), *text("half"), failed, request(USER), start(), *text("whole"), *stop())
-    assert (status(again), said(again)) == ("complete", [["whole"]])
-    assert again.agent_turns[0]["total_usage"]["input_tokens"] == 5
+    answer, retry = again.messages("response")
+    assert (status(again), said(again)) == ("complete", [["whole"], []])
+    assert (retry["meta:purpose"], retry["usage"]["input_tokens"], answer["usage"]["input_tokens"]) == ("retry", 5, 5)
+    assert again.agent_turns[0]["total_usage"]["input_tokens"] == 10, "both are billed"
 
 
 def test_results_stand_behind_the_response() -> None:
