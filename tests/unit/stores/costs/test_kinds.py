@@ -62,6 +62,16 @@ def test_a_sum_of_calls_is_estimated() -> None:
     assert (row["cost_nano_usd"], row["cost_kind"]) == (900_150_000, ESTIMATED)
 
 
+def test_a_sum_of_calls_that_cost_something_each_is_estimated() -> None:
+    """sonar-pro costs $3 and $15 for a million tokens, and $0.014 for each request (genai-prices 0.2.3)."""
+    usage = {"input_tokens": 1_000, "output_tokens": 500}
+    names = {"model_name": "sonar-pro", "provider_name": "perplexity"}
+    row = row_of(usage, **names)
+    assert (row["cost_nano_usd"], row["cost_kind"]) == (24_500_000, COMPUTED)
+    row = row_of(usage | {"meta:summed": True}, **names)
+    assert (row["cost_nano_usd"], row["cost_kind"]) == (24_500_000, ESTIMATED)
+
+
 def test_a_total_of_several_responses_is_estimated_and_of_one_is_not() -> None:
     total = {"input_tokens": 300_000, "output_tokens": 0}
     *_, rest = usage_rows(record([response(1, **SONNET), response(2, **SONNET)], total))
