@@ -4,7 +4,7 @@
 sources than `data-sys-usage` events (a result object, a `done` event) are written as such an event with
 `derived: true` when the turn closes, so that a consumer of metrics sees every token exactly once.
 
-If a budget stops runs, or asks, OPEN_USAGE reports the tokens that a run which is still open has used, by model:
+If a budget stops runs, or asks, OPEN_USAGE reports what each response of a run which is still open has used:
 `{"used": […]}`.
 """
 

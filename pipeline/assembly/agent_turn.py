@@ -23,6 +23,7 @@ REASONS: Final = {"aborted": "user_cancelled", "error": "error", "disconnected":
 STOPPED_BY: Final = "meta:stopped_by"
 PLACE: Final = "meta:after_part"
 UNFINISHED: Final = "meta:unfinished"
+BILLED: Final = ("usage", "model_name", "provider_name")
 
 
 def agent_turn(
@@ -185,12 +186,13 @@ def _part(part: Part) -> Fields | None:
 def partial(agent_id: str, messages: Sequence[tuple[Message, list[Part]]], kept: Collection[int]) -> Fields | None:
     """Return `meta:partial`: content that an interrupted turn had shown, but does not keep; None if there is none.
 
-        {"messages": [{"message_type", "timestamp", "agent_id", "usage"?, "parts"}, ...]}
+        {"messages": [{"message_type", "timestamp", "agent_id", "usage"?, "model_name"?, "provider_name"?, "parts"}, …]}
 
     Messages have the form of the turn's, with the content that the turn leaves out: unfinished texts, thoughts and
     calls (each marked `meta:unfinished`), and whole responses whose calls were not all answered. A response of which
-    nothing is kept has its usage here, which the turn's total includes. Arguments that broke off are
-    {"INVALID_JSON": text}. Like all of `meta:*`, it is not part of the canonical hash.
+    nothing is kept has its usage here, which the turn's total includes, and the model that is billed for it, even if it
+    had shown nothing. Arguments that broke off are {"INVALID_JSON": text}. Like all of `meta:*`, it is not part of the
+    canonical hash.
 
     `messages`: those of the turn, each with the parts that it had before incomplete cycles were dropped. `kept`: the
     `id()` of the messages that are kept.
@@ -203,12 +205,10 @@ def partial(agent_id: str, messages: Sequence[tuple[Message, list[Part]]], kept:
         stay = {id(part) for part in message.parts if part.done} if id(message) in kept else set()
         lost = [fields for part in parts if id(part) not in stay and (fields := _shown(part)) is not None]
         clock = max(clock, message.at)
-        if lost:
+        billed = {} if id(message) in kept else {name: value for name in BILLED if (value := message.fields.get(name))}
+        if lost or any(tokens.counts(billed.get("usage")).values()):
             head: Fields = {"message_type": message.kind, "timestamp": iso(clock), "agent_id": agent_id}
-            usage = message.fields.get("usage")
-            if isinstance(usage, dict) and id(message) not in kept:
-                head["usage"] = tokens.normal(usage)
-            partial_messages.append({**head, "parts": lost})
+            partial_messages.append({**head, **billed, "parts": lost})
     return {"messages": partial_messages} if partial_messages else None
 
 

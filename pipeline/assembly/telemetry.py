@@ -88,23 +88,18 @@ def closing_records(run: Run, builder: Builder, turns: list[TurnRecord]) -> list
 
 
 def open_record(run: Run, builder: Builder) -> TelemetryRecord:
-    """Return the usage of an open run's responses so far, by model; `closing_records` will report it for each.
+    """Return the usage of each response so far of an open run; `closing_records` will report it again.
 
-    `builder` is a copy. The newest response is left out, since its usage may still grow.
+    A sum of them would have no price where the price depends on the size of each call. `builder` is a copy. The newest
+    response is left out, since its usage may still grow.
     """
-    used: dict[tuple[str | None, str | None, str | None], list[Fields]] = {}
     thread_id = run.builder.context.thread_id
-    for record in [closing for closing in closing_records(run, builder, []) if closing["thread_id"] == thread_id][:-1]:
-        of = record.get("model_name"), record.get("provider_name"), tokens.tier_of(record["data"])
-        used.setdefault(of, []).append(tokens.counts(record["data"]))
-    sums = [
-        {"model_name": model, "provider_name": provider, "service_tier": tier, tokens.SUMMED_CALLS: len(some) > 1}
-        | (tokens.total(some) or {})
-        | ({"cost_usd": sum(costs) / tokens.NANO} if all(tokens.COST in call for call in some) else {})
-        for (model, provider, tier), some in used.items()
-        for costs in [[call.get(tokens.COST, 0) for call in some]]
+    calls = [record for record in closing_records(run, builder, []) if record["thread_id"] == thread_id][:-1]
+    used = [
+        {"model_name": call.get("model_name"), "provider_name": call.get("provider_name"), **call["data"]}
+        for call in calls
     ]
-    return _record(run.builder, OPEN + run.next, builder.last_at, OPEN_USAGE, {"used": sums})
+    return _record(run.builder, OPEN + run.next, builder.last_at, OPEN_USAGE, {"used": used})
 
 
 def polished(

@@ -6,8 +6,8 @@
 A body repeats the whole history. Its new messages (results of tools, the user's messages) are the request after the
 previous response. The user's messages in the first body are the user turn. The rest of a body, such as a system prompt
 and definitions of tools, is kept with the response to it (`pipeline.turns.requests`). If a call broke off and another
-one has the same messages, it was retried: the first call's output is not in the conversation, and its tokens are not
-counted.
+one has the same messages, it was retried: the first call's output is not in the conversation, and the tokens that it
+told are those of a response beside the answer.
 
 Without any such event the stream is one call, and `run.request` its body.
 """
@@ -20,12 +20,13 @@ from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.parts import Message, Part, awaiting
-from pipeline.turns import requests
+from pipeline.turns import requests, tokens
 from pipeline.turns.lineage import History
 from topics import json_text
 from topics.json_text import Fields
 
 REQUEST: Final = "turnmill.request"
+RETRY: Final = "retry"  # the purpose of an attempt that broke off, and was made again
 ERROR: Final = "turnmill.error"
 WENT_AWAY: Final = frozenset({"complete", "disconnected", "timeout"})  # ends that don't contradict a good end
 MAX_ERROR_CHARACTERS: Final = 1_000  # of an error that is not a text
@@ -226,7 +227,11 @@ def _prompts(words: list[Fields]) -> list[Fields]:
 
 
 def withdraw(builder: Builder, response: Message) -> None:
-    """Take a response out of the run."""
+    """Take a response out of the run; what it is known to have used is billed."""
+    fields = response.fields
+    if any(tokens.counts(fields.get("usage")).values()):
+        names = fields.get("model_name"), fields.get("provider_name")
+        builder.beside(RETRY, fields["usage"], model=names[0], provider=names[1])
     builder.messages = [message for message in builder.messages if message is not response]
     builder.calls = {
         part.fields["tool_call_id"]: (message, part)

@@ -18,11 +18,12 @@ def with_partials(document: Fields) -> Fields:
     return {**document, "turns": [with_partial(turn) for turn in document["turns"]]}
 
 
-def with_partial(turn: Fields) -> Fields:
-    """Return a turn with its `meta:partial` among its messages."""
+def with_partial(turn: Fields, *, billed: bool = False) -> Fields:
+    """Return a turn with its `meta:partial` among its messages; `billed`: also responses that had shown nothing yet."""
     shown = turn.get(PARTIAL)
     raw = shown.get("messages") if isinstance(shown, dict) else None
-    messages = [message for message in raw if isinstance(message, dict)] if isinstance(raw, list) else []
+    some = [message for message in raw if isinstance(message, dict)] if isinstance(raw, list) else []
+    messages = [message for message in some if billed or message.get("parts")]
     if not messages:
         return turn
     kept = turn.get("messages")

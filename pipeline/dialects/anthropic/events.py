@@ -186,7 +186,7 @@ def _count(builder: Builder, answer: MessageAnswer) -> None:
         builder.usage(usage, answer.response)
     if "iterations" in answer.usage:
         model = answer.response.fields.get("model_name")
-        set_apart(builder, answer.usage, _provider(builder), model, answer.asides)
+        set_apart(builder, answer.usage, builder.context.provider_name, model, answer.asides)
 
 
 def _provider(builder: Builder) -> str:

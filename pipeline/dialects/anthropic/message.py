@@ -184,7 +184,7 @@ def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def set_apart(builder: Builder, usage: Fields, provider: str, model: Any, known: list[Message]) -> None:
+def set_apart(builder: Builder, usage: Fields, provider: str | None, model: Any, known: list[Message]) -> None:
     """Add the calls that the usage of a message does not include as responses beside it, or set their usage anew.
 
     `known`: those that were added before, in the order of the iterations. `model`: the message's.

@@ -50,7 +50,7 @@ def source() -> str:
 class Cost(NamedTuple):
     """What a response cost in 10⁻⁹ US dollars, and by which price; if unknown, None, and UNPRICED with the reason.
 
-    `estimated`: the price depends on the size of each call, and only the sum of several is known.
+    `estimated`: the price depends on the size or number of calls, and only the sum of several is known.
     """
 
     nano_usd: int | None
@@ -111,11 +111,13 @@ def _listed(row: Mapping[str, Any], counts: Mapping[str, int]) -> Total | str:
         for name in CALLS.values():
             if counts.get(name) and not known.has(name):
                 return f"none for {name}"
-        above = row.get("summed") and known.starts and counts.get("input_tokens", 0) > known.starts[0]
+        summed = row.get("summed") is True
+        above = summed and known.starts and counts.get("input_tokens", 0) > known.starts[0]
         total = total_price(price, counts, tier=0 if above else None)
     except (LookupError, ValueError, OverflowError, OSError):  # impossible numbers and times
         return "the counts or the time are impossible"
-    return total, f"{source()} by name" if by_name else source(), bool(above)
+    by_call = summed and price.requests_kcount is not None
+    return total, f"{source()} by name" if by_name else source(), bool(above or by_call)
 
 
 @lru_cache(maxsize=CACHE_SIZE)

@@ -14,7 +14,7 @@ from pipeline.stores.costs.prices import STREAM, Cost, cost_of
 from pipeline.stores.database.keys import key_of
 from pipeline.turns.asides import PURPOSE
 from pipeline.turns.column_text import column_text
-from pipeline.turns.partial_turns import with_partial
+from pipeline.turns.partial_turns import PARTIAL, with_partial
 from pipeline.turns.requests import request_of
 from pipeline.turns.thread_document import agent_configs, interruption, span
 from pipeline.turns.times import bounded, epoch_ms
@@ -37,18 +37,20 @@ def usage_rows(record: TurnRecord, prices: Prices = NONE) -> list[Row]:
     `prices`: the operator's, which are used before those of the package.
 
     Such tokens belong to responses that were cut off and not kept, or to wires that report only a total. Their row has
-    `requests` 0. An agent's turn without a kept response has such a row even without tokens. Such a row also has the
-    estimate for a turn that broke off before its usage was reported.
+    `requests` 0; what is known of a response that was cut off is a row of its own. An agent's turn without a kept
+    response has such a row even without tokens. Such a row also has the estimate for a turn that broke off before its
+    usage was reported.
     """
     turn = record["turn"] or {}
     if turn.get("turn_type") != "agent":
         return []
-    messages = turn.get("messages")
-    responses = [
+    messages = with_partial(turn, billed=True).get("messages")
+    everything = [
         message
         for message in (messages if isinstance(messages, list) else [])
         if isinstance(message, dict) and message.get("message_type") == "response"
     ]
+    responses = [message for message in everything if PARTIAL not in message]
     timings: list[Mapping[str, int | None]] = [*record.get("timings", []), *({} for _ in responses)]
     usages = [_by_model(message) for message in responses]
     rows = [
@@ -60,21 +62,23 @@ def usage_rows(record: TurnRecord, prices: Prices = NONE) -> list[Row]:
             _row(record, len(rows) + number, {**message, **named}, usage, counts(usage), {}) | {"requests": 0}
             for number, (named, usage) in enumerate(others)
         ]
-    total = counts(turn.get("total_usage"))
-    rest = {**total}
-    for row in rows:
-        for name in total:
-            rest[name] -= row[name] or 0
+    total, at_end = counts(turn.get("total_usage")), {"requests": 0, "at": span(record)[1]}
+    rest = {name: count - sum(row[name] or 0 for row in rows) for name, count in total.items()}
+    for message in everything:
+        known = counts(message.get("usage")) if PARTIAL in message else {}
+        if known and all(known[name] <= rest.get(name, 0) for name in known if name != COST or COST in total):
+            rows.append(_row(record, len(rows), message, message["usage"], known, {}) | at_end)
+            rest = {name: count - known.get(name, 0) for name, count in rest.items()}
     rest = {name: value for name, value in rest.items() if value > 0}
     cut_off = record["status"] != "complete"
     guessed = estimated(turn) if cut_off and not rest and COST not in total else None
     if rest or guessed or not rows:
-        answers = [message for message in responses if PURPOSE not in message]
+        answers = [message for message in everything if PURPOSE not in message]
         last = answers[-1] if answers else {}
-        at_end = {**last, "timestamp": None, "finish_reason": None}
         tier = tier_of(turn.get("total_usage")) or tier_of(last.get("usage"))
-        usage = {"service_tier": tier, SUMMED_CALLS: len(answers) > 1}
-        rows.append(_row(record, len(rows), at_end, usage, rest, {}) | {"requests": 0, "at": span(record)[1]})
+        untold = sum(not counts(message.get("usage")) for message in answers)
+        usage = {"service_tier": tier, SUMMED_CALLS: len(answers) > 1 and untold != 1}
+        rows.append(_row(record, len(rows), {**last, "finish_reason": None}, usage, rest, {}) | at_end)
     failed = cut_off and interruption(record) == ERROR
     last_answer = max((n for n, message in enumerate(responses) if PURPOSE not in message), default=0)
     rows[last_answer] |= {"turns": 1, "interrupted": int(cut_off), "errors": int(failed)}

@@ -52,21 +52,21 @@ def fed(partition: Partition, first: int, count: int, end: str | None = None) ->
 def test_finished_responses_are_told_while_the_run_is_open() -> None:
     partition = Partition(DIALECTS, Limits(tell_use=True), 0)
     assert fed(partition, 0, 1) == []
-    assert fed(partition, 1, 2) == [(OPEN_USAGE, 10 + 11)]
+    assert fed(partition, 1, 2) == [(OPEN_USAGE, 10), (OPEN_USAGE, 11)]
     assert fed(partition, 3, 0) == [], "nothing is new"
-    assert fed(partition, 3, 1) == [(OPEN_USAGE, 10 + 11 + 12)]
+    assert fed(partition, 3, 1) == [(OPEN_USAGE, 10), (OPEN_USAGE, 11), (OPEN_USAGE, 12)]
     assert fed(partition, 4, 1, "complete") == [("data-sys-usage", 10 + number) for number in range(5)]
 
 
-def test_it_is_told_by_model_with_all_tokens() -> None:
+def test_it_is_told_by_call_with_all_tokens() -> None:
     partition = Partition(DIALECTS, Limits(tell_use=True), 0)
     for number in range(3):
         events = response(number)
         partition.feed([StoredRecord(encode(envelope("anthropic", events, number * len(events))), number, number)])
     partition.tick(3)
     [told] = partition.out.telemetry
-    [row] = told["data"]["used"]
-    assert (row["model_name"], row["output_tokens"], row["total_tokens"]) == ("claude", 10, 31)
+    used = [(row["model_name"], row["input_tokens"], row["output_tokens"]) for row in told["data"]["used"]]
+    assert used == [("claude", 10, 5), ("claude", 11, 5)]
 
 
 def test_nothing_is_told_where_no_budget_needs_it() -> None:

@@ -11,6 +11,7 @@ from pipeline.assembly.builder import Builder
 from pipeline.assembly.parts import Context
 from pipeline.turns.canonical import turn_hash
 from pipeline.turns.content import pieces, resolved
+from pipeline.turns.partial_turns import with_partial
 from pipeline.turns.path_rules import PathRule, parse
 from pipeline.turns.redaction import Redaction, TextRule
 
@@ -52,6 +53,33 @@ def test_a_text_without_its_end_is_partial(builder: Builder) -> None:
     assert message["parts"][0]["meta:unfinished"] is True
     assert message["timestamp"] == "1970-01-01T00:00:01.000Z"
     assert message["agent_id"] == "a"
+
+
+def test_a_response_that_is_not_kept_names_who_is_paid_for_it(builder: Builder) -> None:
+    said(builder, "half a ", done=False)
+    response = builder.messages[-1]
+    response.fields |= {"model_name": "m", "provider_name": "p", "provider_response_id": "x"}
+    builder.usage({"prompt_tokens": 7}, response)
+    (message,) = turn_of(builder, "disconnected")["meta:partial"]["messages"]
+    assert {key: message[key] for key in message if key not in ("message_type", "timestamp", "agent_id", "parts")} == {
+        "usage": {"input_tokens": 7},
+        "model_name": "m",
+        "provider_name": "p",
+    }
+
+
+@pytest.mark.parametrize("tokens", [7, 0])
+def test_a_response_that_had_shown_nothing_is_billed_and_not_shown(builder: Builder, tokens: int) -> None:
+    said(builder, "kept")
+    builder.close_response()
+    said(builder, done=False)
+    builder.messages[-1].fields |= {"model_name": "m", "usage": {"prompt_tokens": tokens}}
+    turn = turn_of(builder, "disconnected")
+    billed = turn.get("meta:partial", {}).get("messages", [])
+    assert [(one["parts"], one["model_name"], one["usage"]) for one in billed] == (
+        [([], "m", {"input_tokens": 7})] if tokens else []
+    )
+    assert [part["content"] for one in with_partial(turn)["messages"] for part in one["parts"]] == ["kept"]
 
 
 def test_arguments_that_broke_off_are_text(builder: Builder) -> None:

@@ -1,22 +1,27 @@
-"""What the last hour has cost: said by the store role, read from the store."""
+"""What metrics of the store role say of costs: those of the last hour, and those that were told otherwise."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from pipeline.assembly.records import StoredRecord
+from pipeline.kafka.outbox import Outbox, Producer
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
+from pipeline.settings import Settings
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.turns import write_turns
 from pipeline.stores.usage.query import cost_since
 from pipeline.stores.usage.summing import sum_up
 from pipeline.worker.sinks import housekeeping
 from pipeline.worker.sinks.housekeeping import HOUR_MS, Spending
+from pipeline.worker.sinks.role import turn_writer
+from topics import turn_record
 
 
 def cost(metrics: Metrics) -> float | None:
@@ -87,3 +92,16 @@ async def test_a_worker_without_partitions_says_nothing(store: ThreadStore, reco
     assert cost(metrics) == 1.5
     one.stop()
     assert cost(metrics) == 0
+
+
+async def test_stored_responses_that_were_told_another_cost_are_counted_once(store: ThreadStore, record: Any) -> None:
+    """A million tokens of claude-sonnet-4-6 cost $3.00 (genai-prices 0.2.3); less than 1 % is no difference."""
+    metrics = Metrics()
+    writer = turn_writer(Settings(), metrics, Outbox(cast("Producer", None)))  # nothing is refused
+    writer.store.value = store
+    told = {"same": 3.0, "nearly": 3.02, "more": 3.04, "less": 0.5, "not": None}
+    values = [turn_record.encode(costing(record, run, 5, usd)) for run, usd in told.items()]
+    group: Any = [(0, [StoredRecord(value, offset, 0, b"key") for offset, value in enumerate(values)])]
+    for _ in range(2):  # the second time is a replay
+        await writer.apply(group)
+        assert metrics.registry.get_sample_value(m.COST_DIFFERENCES.name) == 2

@@ -129,8 +129,10 @@ def test_an_error_and_a_retry(failed: Fields) -> None:
     got = run(request(USER), start(), *text("half"), failed)
     assert got.agent_turns[0]["interruption"]["detail"] == "busy"
     again = run(request(USER), start(), *text("half"), failed, request(USER), start(), *text("whole"), *stop())
-    assert (status(again), said(again)) == ("complete", [["whole"]])
-    assert again.agent_turns[0]["total_usage"]["input_tokens"] == 5
+    answer, retry = again.messages("response")
+    assert (status(again), said(again)) == ("complete", [["whole"], []])
+    assert (retry["meta:purpose"], retry["usage"]["input_tokens"], answer["usage"]["input_tokens"]) == ("retry", 5, 5)
+    assert again.agent_turns[0]["total_usage"]["input_tokens"] == 10, "both are billed"
 
 
 def test_results_stand_behind_the_response() -> None:
@@ -254,6 +256,7 @@ def test_compaction_and_advice_are_beside_the_answer() -> None:
     assert summary["usage"]["input_tokens"] == 180_000
     assert (summary["usage"]["cache_read_tokens"], summary["usage"]["service_tier"]) == (10_000, "batch")
     assert (advice["meta:purpose"], advice["model_name"]) == ("advisor", "claude-opus-4-6")
+    assert [one.get("provider_name") for one in (answer, summary, advice)] == [None] * 3, "of one provider, in reports"
     total = got.agent_turns[0]["total_usage"]
     assert (total["input_tokens"], total["output_tokens"]) == (203_900, 4_550)
     assert "meta:summed" not in answer["usage"]

@@ -40,9 +40,13 @@ def test_a_trimmed_history_is_not_repeated() -> None:
 def test_a_call_that_broke_off_and_is_asked_again_drops_out() -> None:
     usage = {"prompt_tokens": 5, "completion_tokens": 1}
     got = run(request(USER), chunk({"content": "half"}, usage=usage), request(USER, temperature=1), *ANSWER)
-    assert said(got) == [["72F."]]
-    assert "total_usage" not in got.agent_turns[0]
+    answer, retry = got.messages("response")
+    assert ([part["content"] for part in answer["parts"]], "usage" in answer) == (["72F."], False)
+    assert (retry["parts"], retry["meta:purpose"], retry["model_name"]) == ([], "retry", "m"), "it is billed"
+    assert got.agent_turns[0]["total_usage"] == {"input_tokens": 5, "output_tokens": 1}
     assert prompts(got) == ["Weather?"]
+    got = run(request(USER), chunk({"content": "half"}), request(USER, temperature=1), *ANSWER)
+    assert (said(got), "total_usage" in got.agent_turns[0]) == ([["72F."]], False)
 
 
 def test_another_question_after_a_call_that_broke_off_is_no_retry() -> None:

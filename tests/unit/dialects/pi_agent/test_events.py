@@ -286,8 +286,9 @@ def test_an_answer_stays_where_a_hook_throws_in_the_same_millisecond():
     answer = assistant(text("Let me look."), call(), stop="toolUse")
     events = [{"type": "agent_start"}, *heard(user(), answer), {"type": "agent_end", "messages": [failure]}]
     (turn,) = assembled("pi-agent", events).agent_turns
-    (shown,) = turn["meta:partial"]["messages"]
+    shown, silent = turn["meta:partial"]["messages"]
     assert [part["part_kind"] for part in shown["parts"]] == ["text", "tool-call"]
+    assert (silent["parts"], silent["model_name"], silent["usage"]) == ([], "claude", shown["usage"]), "billed, too"
     assert turn["interruption"]["detail"] == "the hook fails"
 
 

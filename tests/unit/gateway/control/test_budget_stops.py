@@ -69,6 +69,21 @@ def test_what_workers_tell_of_an_open_run_counts_once() -> None:
     assert stopped([state(40)], [run("r1")], use) == ["r1"]
 
 
+def test_each_call_of_an_open_run_has_the_price_of_its_size() -> None:
+    """gpt-5.4 costs $2.50 for a million tokens of input, and $5.00 in calls of more than 272,000 (genai-prices)."""
+    budget = Budget("b", "nano_usd", 10**9, "hour", enforce="stop")
+    named = {"model_name": "gpt-5.4", "provider_name": "openai"}
+    for sizes, summed, nano in (
+        ([60_000] * 5, False, 5 * 150_000_000),
+        ([300_000], False, 1_500_000_000),
+        ([300_000], True, 750_000_000),
+    ):
+        use = OpenUse(Settings().price_list)
+        rows = [{**named, "input_tokens": size, "meta:summed": summed} for size in sizes]
+        use.add(usage("r1", 0, 1, type=OPEN_USAGE, ts=1_795_000_000_000, data={"used": rows}))
+        assert use.of(budget, [run("r1")]) == {"": nano}
+
+
 def test_a_tenant_uses_up_its_own_share_alone() -> None:
     use = OpenUse(Settings().price_list)
     use.add(usage("r1", 100, tenant="acme"))

@@ -62,12 +62,41 @@ def test_a_sum_of_calls_is_estimated() -> None:
     assert (row["cost_nano_usd"], row["cost_kind"]) == (900_150_000, ESTIMATED)
 
 
+def test_a_sum_of_calls_that_cost_something_each_is_estimated() -> None:
+    """sonar-pro costs $3 and $15 for a million tokens, and $0.014 for each request (genai-prices 0.2.3)."""
+    usage = {"input_tokens": 1_000, "output_tokens": 500}
+    names = {"model_name": "sonar-pro", "provider_name": "perplexity"}
+    row = row_of(usage, **names)
+    assert (row["cost_nano_usd"], row["cost_kind"]) == (24_500_000, COMPUTED)
+    row = row_of(usage | {"meta:summed": True}, **names)
+    assert (row["cost_nano_usd"], row["cost_kind"]) == (24_500_000, ESTIMATED)
+
+
 def test_a_total_of_several_responses_is_estimated_and_of_one_is_not() -> None:
     total = {"input_tokens": 300_000, "output_tokens": 0}
     *_, rest = usage_rows(record([response(1, **SONNET), response(2, **SONNET)], total))
     assert (rest["cost_nano_usd"], rest["cost_kind"]) == (900_000_000, ESTIMATED)
     *_, rest = usage_rows(record([response(1, **SONNET)], total))
     assert (rest["cost_nano_usd"], rest["cost_kind"]) == (1_800_000_000, COMPUTED)
+
+
+def test_responses_that_broke_off_are_priced_each_as_its_model() -> None:
+    """claude-haiku-4-5 costs $1 for a million tokens of input, gpt-5.4 $2.50, and $5 above 272,000 tokens."""
+    usages = [{"input_tokens": size, "output_tokens": 0} for size in (200_000, 280_000, 100_000)]
+    names = [{"model_name": "gpt-5.4"}, {"model_name": "gpt-5.4"}, {"model_name": "claude-haiku-4-5"}]
+    cut = [response(2, usage=usage, **name) for usage, name in zip(usages, names, strict=True)]
+    turn = record([response(1, usage={"input_tokens": 9}, **SONNET)], {"input_tokens": 580_009}, status="interrupted")
+    turn["turn"] |= {"meta:partial": {"messages": cut}}
+    rows = usage_rows(turn)
+    priced = [(row["model"], row["requests"], row["cost_nano_usd"], row["cost_kind"]) for row in rows[1:]]
+    assert priced == [
+        ("gpt-5.4", 0, 500_000_000, COMPUTED),
+        ("gpt-5.4", 0, 1_400_000_000, COMPUTED),
+        ("claude-haiku-4-5", 0, 100_000_000, COMPUTED),
+    ]
+    assert sum(row["input_tokens"] for row in rows) == 580_009
+    turn["turn"]["total_usage"] = {"input_tokens": 9}
+    assert [row["input_tokens"] for row in usage_rows(turn)] == [9], "the total has none of them"
 
 
 def test_two_models_in_a_usage_are_priced_apart() -> None:
