@@ -6,6 +6,7 @@
 | message_start | of an assistant message: begins what message_update shows |
 | message_update | the partial response, if the message breaks off; the first times the first token |
 | message_end | the whole message: deltas lack signatures, and some providers send none |
+| message_end, agent_end, the same again | nothing |
 | turn_start, turn_end, tool_execution_* | for display: message_end contains the same |
 | any other | SystemMessage data-app-TYPE |
 """
@@ -16,7 +17,7 @@ from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Handler, Violation, nothing
-from pipeline.dialects.pi_agent.messages import Received, span, write
+from pipeline.dialects.pi_agent.messages import Received, span, time_of, write
 from pipeline.dialects.pi_agent.parts import Growing, blocks, show
 from pipeline.dialects.wire_values import text_or_none
 from topics.json_text import Fields
@@ -62,6 +63,9 @@ def _message_update(builder: Builder, event: Fields) -> None:
 def _message_end(builder: Builder, event: Fields) -> None:
     message = _message(event)
     received: list[Received] = builder.scratch["received"]
+    if received and received[-1].message == message and time_of(message) is not None:
+        builder.scratch["open"] = None  # the same event again
+        return
     if message["role"] == "toolResult" and not _answers(message, received):
         raise Violation(f"tool result for {message.get('toolCallId')!r:.80}: the response before it has no such call")
     item = Received(message, None, builder.at)
@@ -81,6 +85,8 @@ def _agent_end(builder: Builder, event: Fields) -> None:
     if messages is not None and not isinstance(messages, list):
         raise Violation(f"agent_end: 'messages' must be a list, got {messages!r:.80}")
     received = builder.scratch["received"]
+    if not (received or builder.scratch.get("running")) and messages == builder.scratch.get("over", ()):
+        return
     kept: int = builder.scratch.get("kept", 0)  # messages of attempts before this one
     received[kept:] = _reconciled(received[kept:], [m for m in messages or [] if _is_message(m)])
     builder.scratch["open"] = None
@@ -88,6 +94,7 @@ def _agent_end(builder: Builder, event: Fields) -> None:
         builder.scratch["retrying"], builder.scratch["kept"] = True, len(received)
         return
     builder.ended = _end_turn(builder, received, "complete", builder.at)
+    builder.scratch["over"] = messages
 
 
 def unknown(builder: Builder, event: Fields) -> None:

@@ -297,6 +297,15 @@ def test_agent_end_alone_is_enough():
     assert got.agent_turns[0]["completion_status"] == "complete"
 
 
+def test_a_whole_event_that_comes_again_bills_nothing():
+    """As where a program publishes what the agent and its session tell."""
+    events = run(user(), assistant(call(), stop="toolUse", usage=USAGE), result(), assistant(usage=USAGE, at=START + 90))
+    twice = [event for event in events for _ in range(2 if event["type"] in ("message_end", "agent_end") else 1)]
+    got = assembled("pi-agent", twice)
+    assert [turn["total_usage"]["output_tokens"] for turn in got.agent_turns] == [10]
+    assert got.agent_turns == assembled("pi-agent", [*twice, events[-1]]).agent_turns
+
+
 def test_roles_of_an_application_are_system_messages_and_come_back():
     note = {"role": "artifact", "html": "<b>x</b>", "timestamp": START + 1}
     got = assembled("pi-agent", run(user(), note, assistant(text("Nice"))))
