@@ -58,7 +58,7 @@ class Claude:
 
     def say(self, *blocks: Line | str, stop: str | None = "end_turn", usage: Line | None = None, **fields: Any) -> Line:
         """Add a response: a line for each block, all with the same usage and only the last with a reason to stop."""
-        name = f"msg_{self._second}"
+        name = f"msg_{named(f'{self.session}/{self._agent}/answer {self._second}')[:8]}"
         counts = {"input_tokens": 3, "cache_read_input_tokens": 100, "output_tokens": 20, **(usage or {})}
         line: Line = {}
         for number, one in enumerate(blocks):

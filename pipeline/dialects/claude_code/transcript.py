@@ -9,6 +9,7 @@ it continues the run of the parent, so an edit of an earlier prompt is a branch.
 | `user`, `assistant`, `system` | an event of the run, its fields named as in stream-json |
 | `isSidechain` | a sub-agent: each is a thread of its own, here or in a file of its own (`agent-ID.jsonl`) |
 | `forkedFrom`, or a prompt that another file has | a copy, in a forked or resumed session: left out |
+| `assistant`, an answer that another file has | the same, but for its usage |
 | `ai-title`, `custom-title`, `summary` of a line here | the thread's title |
 | `progress`, and notes of the program for itself (`mode`, `queue-operation`, …) | nothing |
 | any other | an event of the run, kept as SystemMessage data-app-TYPE |
@@ -99,7 +100,7 @@ class Session:
         if kind in SPEAKS:
             chain.newest, chain.waits = uuid, _is_result(line)
         if chain.run is not None and not chain.copied:
-            yield RunEvent(chain.name, event, self._at, _ends(line))
+            yield RunEvent(chain.name, self._once(event), self._at, _ends(line))
         elif chain.run is None or uuid is None:
             chain.held = [*chain.held, event][-MAX_HELD_LINES:]
 
@@ -155,6 +156,19 @@ class Session:
         yield RunOpened(chain.name, chain.thread, run, agent, info)
         yield from (RunEvent(chain.name, event, self._at) for event in chain.held)
         chain.held = []
+
+    def _once(self, event: Fields) -> Fields:
+        """Return an event without its usage, if another file has the answer: files of sub-agents copy what was said.
+
+        An answer has the id of its message and of its request; gateways tell no request, and use ids again elsewhere.
+        """
+        message = event.get("message")
+        if event["type"] != "assistant" or not isinstance(message, dict) or "id" not in message:
+            return event
+        names = [f"{message['id']} {name}" for name in (self._name, event.get("request_id")) if name]
+        if all([self._homes.claim(name, self._file, "") for name in names]):
+            return event
+        return {**event, "message": {key: value for key, value in message.items() if key != "usage"}}
 
     def _event(self, line: Fields, kind: str) -> Fields:
         event = {RENAMED.get(key, key): value for key, value in line.items() if key not in LEFT_OUT}

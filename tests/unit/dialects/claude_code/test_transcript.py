@@ -213,6 +213,32 @@ def test_a_resumed_session_that_copies_the_other_one() -> None:
     assert [run["said"] for run in found.runs] == ["Heat the oven", "Bake bread"]
 
 
+def billed(found: Read) -> int:
+    """The input tokens of all turns."""
+    turns = [turn for thread in found.threads.values() for turn in thread["turns"]]
+    return sum((turn.get("total_usage") or {}).get("input_tokens", 0) for turn in turns)
+
+
+def test_an_answer_that_several_files_have_is_billed_once() -> None:
+    """A fork of a fork whose origin is gone, and a sub-agent that began with a copy of the conversation."""
+    claude = Claude("one")
+    claude.ask("Heat the oven")
+    claude.say("It is hot.")
+    second = forked(forked(claude, "two"), "three")
+    second.ask("And cake")
+    second.say("Baked.")
+    assert [billed(of(claude)), billed(of(claude, second))] == [103, 206]
+    aside, homes = claude.agent("a1"), Homes()
+    for line in claude.lines:
+        assert isinstance(line, dict)
+        aside.add(line["type"], message=line["message"], requestId="req_of_the_copy")
+    aside.ask("And who are you?")
+    aside.say("A copy.")
+    readers = [Session(claude.file, claude.session, homes), Session("agent-a1", claude.session, homes, "a1")]
+    found = read(zip(readers, (claude.lines, aside.lines), strict=True))
+    assert (len(found.threads), billed(found)) == (2, 206)
+
+
 def test_titles_of_other_sessions_and_worse_ones_are_no_title() -> None:
     claude = Claude("one")
     claude.lines.append({"type": "summary", "summary": "Of another session", "leafUuid": named("elsewhere")})

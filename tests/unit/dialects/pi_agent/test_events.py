@@ -299,7 +299,9 @@ def test_agent_end_alone_is_enough():
 
 def test_a_whole_event_that_comes_again_bills_nothing():
     """As where a program publishes what the agent and its session tell."""
-    events = run(user(), assistant(call(), stop="toolUse", usage=USAGE), result(), assistant(usage=USAGE, at=START + 90))
+    events = run(
+        user(), assistant(call(), stop="toolUse", usage=USAGE), result(), assistant(usage=USAGE, at=START + 90)
+    )
     twice = [event for event in events for _ in range(2 if event["type"] in ("message_end", "agent_end") else 1)]
     got = assembled("pi-agent", twice)
     assert [turn["total_usage"]["output_tokens"] for turn in got.agent_turns] == [10]
