@@ -30,7 +30,8 @@ def stream_event(builder: Builder, event: Fields) -> None:
             message["id"] + ""
             thread = thread_of(builder, event)
             builder.ended = None if not name else builder.ended
-            _start(thread, message)
+            if not (thread.streams and thread.message_id == message["id"] and not thread.streamed):
+                _start(thread, message)  # else the same event again
         case "content_block_start":
             index, fields = inner["index"], begun(inner["content_block"])
             thread = _open(builder, event)

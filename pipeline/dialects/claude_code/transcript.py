@@ -166,7 +166,8 @@ class Session:
         if event["type"] != "assistant" or not isinstance(message, dict) or "id" not in message:
             return event
         names = [f"{message['id']} {name}" for name in (self._name, event.get("request_id")) if name]
-        if all([self._homes.claim(name, self._file, "") for name in names]):
+        mine = [self._homes.claim(name, self._file, "") for name in names]
+        if all(mine):
             return event
         return {**event, "message": {key: value for key, value in message.items() if key != "usage"}}
 

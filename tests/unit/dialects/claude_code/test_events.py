@@ -220,6 +220,12 @@ def test_a_line_that_comes_twice_counts_once() -> None:
     assert got.agent_turns[0]["total_usage"]["output_tokens"] == 7
 
 
+def test_a_beginning_that_comes_twice_is_one_message() -> None:
+    start = api("message_start", message={"id": "m1", "model": "claude-y", "usage": {"input_tokens": 5}})
+    got = run(INIT, start, start, end="aborted")
+    assert got.agent_turns[0]["total_usage"] == {"input_tokens": 5}
+
+
 def test_prompts_are_the_users_turn_and_notes_of_the_program_are_none() -> None:
     got = run(
         INIT,
