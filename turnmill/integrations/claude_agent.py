@@ -27,6 +27,7 @@ from turnmill.control.stopping import RunStopped, Stopping
 
 AGENT = "claude-code"  # the default of `agent_id`: the SDK does not say which agent it runs
 INTERRUPT_TIMEOUT = 2.0  # seconds for the SDK's program to end its answer; else the messages of a query end without it
+SUMS = {"total_cost_usd": "total_cost_usd", "modelUsage": "model_usage"}  # since the SDK's program began
 
 Client = TypeVar("Client")
 
@@ -87,6 +88,7 @@ class _Conversation:
         self._thread_id, self._agent_id, self._tenant = thread_id, agent_id, tenant
         self._asked: deque[Any] = deque()  # lines of prompts that wait
         self._run: PassingRun | None = None
+        self._sums: dict[str, Any] = {}  # of the SDK's program in its last result: they go on in the next run
         self.stopping = Stopping()  # of a query's messages
         self.followed: RunStopped | None = None  # the stop after which the SDK's program ended its answer
         self._input: ClaudeInput | None = None  # of a query
@@ -147,6 +149,7 @@ class _Conversation:
                 await method()
             finally:
                 self.end("aborted")
+                self._sums = {}
 
         return disconnected
 
@@ -156,6 +159,8 @@ class _Conversation:
             run = self._run or self._begun(message)
             run.send(message)
             if type(message).__name__ == "ResultMessage":
+                told = {key: getattr(message, name, None) for key, name in SUMS.items()}
+                self._sums = {key: value for key, value in told.items() if value}
                 if self._input is not None:
                     self._input.answered.set()
                 self.followed = None if run.stop is None else run.stop.error
@@ -210,6 +215,8 @@ class _Conversation:
         )
         if self._run.stop is not None:
             self._run.stop.in_loop(self._on_stop)
+        if self._sums:
+            self._run.send({"type": "turnmill.sums", **self._sums})
         if self._asked:
             self._run.send(self._asked.popleft())
         return self._run

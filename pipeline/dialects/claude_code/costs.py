@@ -1,8 +1,8 @@
 """What Claude Code says that its calls cost: `total_cost_usd` and `modelUsage` of its `result` lines.
 
-Both are sums since the process began. They include calls that no line shows: titles, compactions, small models. What a
-model has used above the responses of the run becomes a response beside the answer, and the model's cost is shared by
-its responses in proportion to what their tokens cost.
+Both are sums since the process began; `turnmill.sums` has those of before the run. They include calls that no line
+shows: titles, compactions, small models. What a model has used above the responses of the run becomes a response beside
+the answer, and the model's cost is shared by its responses in proportion to what their tokens cost.
 """
 
 from __future__ import annotations
@@ -32,21 +32,24 @@ OUTPUT_WEIGHT: Final = 5.0
 
 def tell(builder: Builder, session: Session) -> None:
     """Set the costs of the run's responses, whose tokens are final, and add the calls beside them."""
-    cost, used = _added(session.results)
+    cost, used = _added([session.before, *session.results])
     if builder.total_usage is not None:  # no response was said
         builder.total_usage |= {"cost_usd": cost} if cost else {}
         return
     usages: dict[str, list[Fields]] = {name: [] for name in used}
-    unnamed = not used
+    known, unnamed = session.before is not None or session.hidden, not used
     for message in _responses(session):
         name = _entry_of(used, message.fields.get("model_name"))
         unnamed = unnamed or name is None
         usages.setdefault(name or "", []).append(message.fields["usage"])
     if unnamed:
-        _share(cost, [usage for some in usages.values() for usage in some])
+        said = [usage for some in usages.values() for usage in some]
+        largest = max(used.values(), key=lambda sums: _rest(sums, ()).get("input_tokens", 0), default=Counter[str]())
+        if known or "input_tokens" not in _rest(largest, said):
+            _share(cost, said)
         return
     rests = {name: _rest(sums, usages[name]) for name, sums in used.items()}
-    if not session.hidden and any(usages[name] and "input_tokens" in rest for name, rest in rests.items()):
+    if not known and any(usages[name] and "input_tokens" in rest for name, rest in rests.items()):
         return  # the process has served runs before this one, whose part is not known
     for name, rest in rests.items():
         if rest:
@@ -67,11 +70,11 @@ def _responses(session: Session) -> list[Message]:
 
 
 def _added(results: Iterable[Fields | None]) -> tuple[float, dict[str, Counter[str]]]:
-    """Return what `result` lines have added to the sums: in all, and by model. None: the sums began anew."""
+    """Return what lines have added to the sums of the first one, in all, and by model. None: the sums began anew."""
     cost, before_cost = 0.0, 0.0
     used: dict[str, Counter[str]] = {}
     before: dict[str, Counter[str]] = {}
-    for result in results:
+    for number, result in enumerate(results):
         now = _numbers(result, ("total_cost_usd",))["total_cost_usd"] if result else 0.0
         models = result.get("modelUsage") if result else None
         if result is None or now < before_cost:
@@ -82,6 +85,8 @@ def _added(results: Iterable[Fields | None]) -> tuple[float, dict[str, Counter[s
             used.setdefault(name, Counter()).update(sums)
             used[name].subtract(before.get(name, ()))
             before[name] = sums
+        if number == 0:
+            cost, used = 0.0, {}
     return cost, used
 
 

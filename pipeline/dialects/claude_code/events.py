@@ -17,6 +17,7 @@ The command is `claude -p --output-format stream-json`.
 | `control_request` `can_use_tool`, `hook_callback`; its answer | SystemMessage `custom:claude-code.control_…` |
 | `result` | tokens, cost, denials; `success` without `is_error`: the run is complete, unless it goes on |
 | `total_cost_usd`, `modelUsage` in it | the costs of responses, and calls beside them (`costs.py`) |
+| `turnmill.sums`, before a run | the sums of the process in its last `result`: what the runs before have cost |
 | `result`, twice in a row | the same line, even without a `uuid` |
 | `keep_alive`, `tool_progress`, `status`, `thinking_tokens` and their like | nothing |
 | `ai-title`, `custom-title`, `summary` of a transcript | the thread's title |
@@ -131,6 +132,12 @@ def reset(builder: Builder, event: Fields) -> None:
     session: Session = builder.scratch
     session.results.append(None)
     beside(builder, event)
+
+
+def sums(builder: Builder, event: Fields) -> None:
+    """Note what the process had told before this run."""
+    session: Session = builder.scratch
+    session.before = event
 
 
 def title(builder: Builder, event: Fields) -> None:
@@ -257,6 +264,7 @@ HANDLERS: Final[dict[str, Handler]] = {
     "stream_event": partials.stream_event,
     "system": _line(system),
     "result": result,
+    "turnmill.sums": sums,
     "control_request": control_request,
     "control_response": control_response,
     "rate_limit_event": beside,

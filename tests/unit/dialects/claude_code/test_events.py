@@ -375,6 +375,24 @@ def test_a_process_that_served_earlier_runs_tells_nothing_about_this_one() -> No
     assert "cost_usd" not in got.messages("response")[0]["usage"], "it is computed"
 
 
+def test_what_earlier_runs_of_the_process_have_cost_is_not_billed_again() -> None:
+    first, second = two_prompts()[:2], two_prompts()[2:]
+    sums = {"type": "turnmill.sums", **{key: first[1][key] for key in ("total_cost_usd", "modelUsage")}}
+    assert billed(assembled("claude-code", first)) == [(SONNET, "", 490_500_000), (HAIKU, "background", 1_200_000)]
+    assert billed(assembled("claude-code", [sums, *second])) == [(SONNET, "", 27_600_000)]
+    both = assembled("claude-code", [{**sums, "total_cost_usd": 9.9}, *first])
+    assert billed(both) == billed(assembled("claude-code", first)), "another process has begun"
+
+
+def test_sums_of_a_model_that_no_line_names_are_those_of_earlier_runs_if_they_are_larger() -> None:
+    """As behind a gateway that serves another model than the program has asked for."""
+    named = [
+        {**line, "message": {**line["message"], "model": "m"}} if "message" in line else line for line in two_prompts()
+    ]
+    assert sum(cost or 0 for *_, cost in billed(assembled("claude-code", named[:2]))) == 491_700_000
+    assert billed(assembled("claude-code", named[2:])) == [("m", "", None)]
+
+
 def test_the_sums_begin_anew_after_a_reset() -> None:
     events = two_prompts()
     again = charged(READ, 0.0276, claude_sonnet_4_5=model(81_000, 0, 100, 200, 0.0276))

@@ -48,6 +48,7 @@ class ResultMessage:
     session_id: str = "s-1"
     is_error: bool = False
     model_usage: Any = None
+    total_cost_usd: float | None = None
     usage: dict[str, int] = field(default_factory=lambda: {"input_tokens": 3, "output_tokens": 5})
 
 
@@ -122,6 +123,20 @@ async def test_a_clients_conversation(heard: Runs) -> None:
     assert rome.said() == [[("user-prompt", "And Rome?")], [("text", "Sun.")]]
     assert [run.end for run in (paris, rome, oslo)] == ["complete", "complete", "error"]
     assert oslo.turns()[1]["completion_status"] == "interrupted"
+
+
+async def test_a_run_begins_with_what_the_program_has_told_before(heard: Runs) -> None:
+    """Its sums go on from prompt to prompt, until it ends."""
+    used = {"m": {"inputTokens": 3, "costUSD": 0.25}}
+    made = Client(*(answered("Sun.", total_cost_usd=cost, model_usage=used) for cost in (0.25, 0.5, 0.1)))
+    client = turnmill.claude_client(made)
+    for prompts in (2, 1):
+        async with client:
+            for _ in range(prompts):
+                await client.query("Paris?")
+                [_ async for _ in client.receive_response()]
+    told = [[event for event in run.events if event["type"] == "turnmill.sums"] for run in heard()]
+    assert told == [[], [{"type": "turnmill.sums", "total_cost_usd": 0.25, "modelUsage": used}], []]
 
 
 async def test_a_client_that_fails_or_is_left(heard: Runs) -> None:
