@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from pipeline.assembly.offline import assemble
 from pipeline.dialects import DIALECTS
 from pipeline.dialects.transcript import Reader, RunEvent, RunOpened, RunOver
 from pipeline.turns.thread_document import thread_document
+from tests.support.sessions import Opencode
 from topics.turn_record import TurnRecord
 from turnmill.identity import thread_uuid
 
@@ -24,6 +25,7 @@ class Read:
     runs: list[Fields]
     threads: dict[str, Fields]
     refused: list[str]
+    records: list[TurnRecord]
 
 
 def read(files: Iterable[tuple[Reader, Iterable[Any]]]) -> Read:
@@ -52,7 +54,21 @@ def read(files: Iterable[tuple[Reader, Iterable[Any]]]) -> Read:
         records[run["thread_id"]] += made
         refused += [f"{one.reason}: {one.detail}" for one in dead]
         run["said"] = _said(run["events"])
-    return Read(runs, {name: thread_document(name, some) for name, some in records.items()}, refused)
+    threads = {name: thread_document(name, some) for name, some in records.items()}
+    return Read(runs, threads, refused, [record for some in records.values() for record in some])
+
+
+def opencodes_lines(*sessions: Opencode) -> Iterator[Fields]:
+    """What is read of whole sessions of opencode."""
+    for one in sessions:
+        session = {"id": one.session, "version": "1.18.33", **one.facts}
+        for message, parts in one.rows:
+            line = {"session": session, "message": message}
+            if message["role"] == "user":
+                yield {**line, "parts": parts}
+            else:
+                yield from ({**line, "part": part} for part in parts)
+                yield line
 
 
 def _said(events: list[Fields]) -> str | None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from pipeline.dialects.claude_code.transcript import Session
 from pipeline.dialects.transcript import Homes
 from tests.support.read_sessions import Read, read
+from tests.support.session_forks import forked_claude
 from tests.support.sessions import PIXEL, Claude, named
 
 
@@ -163,20 +162,6 @@ def test_a_sub_agent_is_a_thread(apart: bool) -> None:  # noqa: FBT001
     assert found.runs[1]["agent_id"] == ("finder" if apart else "agent")
 
 
-def forked(claude: Claude, name: str) -> Claude:
-    """As `fork_session` of the Agent SDK writes it: other uuids, and where each line is from."""
-    fork = Claude(name)
-    ids: dict[Any, str | None] = {None: None}
-    for line in claude.lines:
-        assert isinstance(line, dict)
-        ids[line["uuid"]] = named(f"{name}/{line['uuid']}")
-        origin = {"sessionId": claude.session, "messageUuid": line["uuid"]}
-        moved = {"uuid": ids[line["uuid"]], "parentUuid": ids[line["parentUuid"]], "sessionId": fork.session}
-        fork.lines.append({**line, **moved, "forkedFrom": origin})
-        fork.last = moved["uuid"]
-    return fork
-
-
 @pytest.mark.parametrize("alone", [False, True])
 def test_a_fork_is_a_branch_of_its_origin_and_counts_no_token_twice(alone: bool) -> None:  # noqa: FBT001
     claude = Claude("one")
@@ -184,7 +169,7 @@ def test_a_fork_is_a_branch_of_its_origin_and_counts_no_token_twice(alone: bool)
     claude.say("It is hot.")
     claude.ask("Bake bread")
     claude.say("Baked.")
-    fork = forked(claude, "two")
+    fork = forked_claude(claude, None, "two")
     fork.lines.append({"type": "custom-title", "customTitle": "Cake", "sessionId": fork.session})
     fork.ask("And cake")
     fork.say("Baked, too.")
@@ -224,7 +209,7 @@ def test_an_answer_that_several_files_have_is_billed_once() -> None:
     claude = Claude("one")
     claude.ask("Heat the oven")
     claude.say("It is hot.")
-    second = forked(forked(claude, "two"), "three")
+    second = forked_claude(forked_claude(claude, None, "two"), None, "three")
     second.ask("And cake")
     second.say("Baked.")
     assert [billed(of(claude)), billed(of(claude, second))] == [103, 206]

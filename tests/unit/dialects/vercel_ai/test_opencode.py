@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from pipeline.dialects.transcript import Homes
 from pipeline.dialects.vercel_ai.opencode import Conversations
-from tests.support.read_sessions import Read, read
+from tests.support.read_sessions import Read, opencodes_lines, read
 from tests.support.sessions import PIXEL, Opencode
 
 PICTURE = {"type": "file", "mime": "image/png", "filename": "p.png", "url": f"data:image/png;base64,{PIXEL}"}
 BUSY = {"type": "retry", "attempt": 1, "error": {"name": "APIError"}}
 
 
-def lines(*sessions: Opencode) -> Iterator[dict[str, Any]]:
-    """What is read of whole sessions."""
-    for one in sessions:
-        session = {"id": one.session, "version": "1.18.33", **one.facts}
-        for message, parts in one.rows:
-            line = {"session": session, "message": message}
-            if message["role"] == "user":
-                yield {**line, "parts": parts}
-            else:
-                yield from ({**line, "part": part} for part in parts)
-                yield line
-
-
 def of(*sessions: Opencode) -> Read:
-    return read([(Conversations("opencode.db", Homes()), lines(*sessions))])
+    return read([(Conversations("opencode.db", Homes()), opencodes_lines(*sessions))])
 
 
 def parts(turn: dict[str, Any]) -> list[tuple[str, Any]]:
