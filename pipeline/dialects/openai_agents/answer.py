@@ -211,8 +211,9 @@ def _call(item: Fields) -> Fields:
 class Memory:
     """The memory of a run.
 
-    `answer`: the current call. `is_over`: the newest call had its terminal event, and nothing followed. `is_raw`: the
-    model's own events are in the stream. `agent`: the current agent; `moved`: the target of a hand-off.
+    `answer`: the current call. `is_over`: the newest call had its terminal event, and nothing followed. `ended`: the
+    ids of those that had it. `is_raw`: the model's own events are in the stream. `agent`: the current agent; `moved`:
+    the target of a hand-off.
     """
 
     answer: ResponseAnswer | None = None
@@ -221,3 +222,4 @@ class Memory:
     is_raw: bool = False
     agent: str = ""
     moved: str | None = None
+    ended: set[str] = field(default_factory=set)

@@ -106,14 +106,17 @@ def _open(builder: Builder, response_id: Any) -> ResponseAnswer:
 def _end(builder: Builder, response: Fields) -> None:
     """End the call by the terminal event: its output is the content, if it has any."""
     memory: Memory = builder.scratch
-    answer = memory.answer or _open(builder, response.get("id"))
+    response_id = text_or_none(response.get("id"))
+    if memory.answer is None and response_id in memory.ended:
+        return  # the same event again
+    answer = memory.answer or _open(builder, response_id)
     answer.settle(response.get("output"))
     fields = answer.response.fields
     if isinstance(response.get("model"), str):
         fields["model_name"] = response["model"]
-    response_id = response.get("id")
-    if isinstance(response_id, str) and response_id != FAKE_ID:
+    if response_id is not None and response_id != FAKE_ID:
         fields["provider_response_id"] = response_id
+        memory.ended.add(response_id)
     usage = usage_of(response, answer.items)
     if usage is not None:
         fields["usage"] = usage

@@ -63,7 +63,7 @@ def _message_update(builder: Builder, event: Fields) -> None:
 def _message_end(builder: Builder, event: Fields) -> None:
     message = _message(event)
     received: list[Received] = builder.scratch["received"]
-    if time_of(message) is not None and any(item.message == message for item in reversed(received)):
+    if received and received[-1].message == message and time_of(message) is not None:
         builder.scratch["open"] = None  # the same event again
         return
     if message["role"] == "toolResult" and not _answers(message, received):

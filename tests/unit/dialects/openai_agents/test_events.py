@@ -319,6 +319,13 @@ def test_what_comes_behind_the_terminal_event_is_in_no_response():
     assert got.refused == ["protocol_violation: seq 0+: response.output_text.delta: the response is over"]
 
 
+def test_the_end_of_a_response_that_comes_again_behind_results_is_no_call():
+    used = {"input_tokens": 7, "output_tokens": 3}
+    end = completed(call(), usage=used)
+    got = run(created(), end, called(call()), returned("ok"), end)
+    assert got.agent_turns[0]["total_usage"] == used
+
+
 def test_the_users_words_are_in_the_arguments_of_the_run():
     history = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
     asked = {"role": "user", "content": [{"type": "input_text", "text": "Rain?"}]}
