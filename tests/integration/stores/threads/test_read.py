@@ -56,9 +56,9 @@ async def test_threads_are_read_beside_the_event_loop(
     ):
         real = getattr(module, name)
 
-        def noted(*arguments: Any, real: Any = real, name: str = name) -> Any:
+        def noted(*arguments: Any, real: Any = real, name: str = name, **options: Any) -> Any:
             called[name] = called.get(name, True) and threading.get_ident() != in_loop
-            return real(*arguments)
+            return real(*arguments, **options)
 
         monkeypatch.setattr(module, name, noted)
     await write_turns(store, [record(tokens=5)])
