@@ -22,7 +22,6 @@ from topics.turn_record import TurnRecord
 from turnmill.wire.framing import decode
 
 Fields = dict[str, Any]
-MAX_EVENTS: Final = 300  # of a recording, so that all of them can be read in some seconds
 SUMMED: Final = (*COUNTS, COST, "requests", "turns", "estimated_nano_usd")
 
 
@@ -75,7 +74,7 @@ def told_runs(dialect: str) -> list[Told]:
     """The recordings of a wire, and the runs made for it, that have tokens or costs."""
     recorded = (_recorded(dialect, file) for wire, file in streams() if wire == dialect)
     made = (Told(dialect, name, events) for wire, name, events in MADE if wire == dialect)
-    return [told for told in (*recorded, *made) if len(told.events) <= MAX_EVENTS and _tells(told)]
+    return [told for told in (*recorded, *made) if _tells(told)]
 
 
 def _tells(told: Told) -> bool:
