@@ -144,7 +144,6 @@ async def _reprice(
         if position in places
         and position in fresh
         and within[0] <= row["at"] < within[1]
-        and row["total_tokens"] == fresh[position]["total_tokens"]  # else an older release divided it otherwise
         and any(row[name] != fresh[position][name] for name in PRICED)
     }
     repriced = [

@@ -10,11 +10,9 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from sqlalchemy import delete, update
 
 from pipeline.__main__ import cli
 from pipeline.policies.prices import parse
-from pipeline.stores.database.schema import usage
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.search.threads import list_threads
 from pipeline.stores.threads.list_statements import ListQuery
@@ -82,21 +80,6 @@ async def test_costs_are_computed_anew_on_purpose(store_url: str) -> None:
         [line] = (await list_threads(store, wanted=ListQuery(search="a", min_cost=0.0009))).threads[-1:]
         assert line.cost_usd == round(after) / 10**9
         assert len([one async for one in reprice(store, 0, noon, dry_run=False)]) == 1
-
-
-async def test_rows_that_an_older_release_divided_otherwise_keep_their_cost(store_url: str) -> None:
-    """Such a row has the tokens of two models, and would get the price of one."""
-    made = response("a", 60, {"input_tokens": 1_000, "output_tokens": 10})
-    entries = [{"model": name, "inputTokens": 500, "outputTokens": 5} for name in ("house-1", "house-2")]
-    made["turn"]["messages"][0]["usage"]["models"] = entries
-    async with await ThreadStore.open(store_url, migrate=True) as store:
-        await write_turns(store, [made])
-        await store.change(delete(usage).where(usage.c.position == 1))
-        await store.change(update(usage).values(total_tokens=1_010, input_tokens=1_000, output_tokens=10))
-    async with await ThreadStore.open(store_url, prices=parse(json.dumps(PRICES))) as store:
-        assert [one async for one in reprice(store, 0, 2**42, dry_run=False)] == []
-        total = (await usage_report(store, UsageQuery())).total
-        assert (total.total_tokens, total.cost_nano_usd, total.unpriced) == (1_010, 0, 1)
 
 
 def test_the_command_shows_what_changes(store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
