@@ -64,7 +64,8 @@ def cost_of(row: Mapping[str, Any], prices: Prices = NONE) -> Cost:
     Own prices are used before those of the package. `input_tokens` include the cached ones, as in ThreadProtocol; where
     they are fewer, the cached ones are added. `row["summed"]`: the counts are the sum of an unknown number of calls.
     """
-    model, counts = row["model"], {name: count for name in PRICED if (count := row.get(name)) is not None}
+    model = row["model"]
+    counts = {name: count for name, count in zip(PRICED, map(row.get, PRICED), strict=True) if count is not None}
     if counts.keys().isdisjoint(PRICEABLE):
         return Cost(None, f"{UNPRICED}no count was told")
     if not model or len(model) > MAX_NAME_CHARACTERS:

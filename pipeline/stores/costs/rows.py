@@ -44,7 +44,7 @@ def usage_rows(record: TurnRecord, prices: Prices = NONE) -> list[Row]:
     turn = record["turn"] or {}
     if turn.get("turn_type") != "agent":
         return []
-    messages = with_partial(turn, billed=True).get("messages")
+    messages = (with_partial(turn, billed=True) if PARTIAL in turn else turn).get("messages")
     everything = [
         message
         for message in (messages if isinstance(messages, list) else [])
@@ -62,12 +62,15 @@ def usage_rows(record: TurnRecord, prices: Prices = NONE) -> list[Row]:
             _row(record, len(rows) + number, {**message, **named}, usage, counts(usage), {}) | {"requests": 0}
             for number, (named, usage) in enumerate(others)
         ]
-    total, at_end = counts(turn.get("total_usage")), {"requests": 0, "at": span(record)[1]}
-    rest = {name: count - sum(row[name] or 0 for row in rows) for name, count in total.items()}
-    for message in everything:
+    total = counts(turn.get("total_usage"))
+    rest = {**total}
+    for row in rows:
+        for name in total:
+            rest[name] -= row[name] or 0
+    for message in everything if len(everything) > len(responses) else ():
         known = counts(message.get("usage")) if PARTIAL in message else {}
         if known and all(known[name] <= rest.get(name, 0) for name in known if name != COST or COST in total):
-            rows.append(_row(record, len(rows), message, message["usage"], known, {}) | at_end)
+            rows.append(_row(record, len(rows), message, message["usage"], known, {}) | _at_end(record))
             rest = {name: count - known.get(name, 0) for name, count in rest.items()}
     rest = {name: value for name, value in rest.items() if value > 0}
     cut_off = record["status"] != "complete"
@@ -78,7 +81,7 @@ def usage_rows(record: TurnRecord, prices: Prices = NONE) -> list[Row]:
         tier = tier_of(turn.get("total_usage")) or tier_of(last.get("usage"))
         untold = sum(not counts(message.get("usage")) for message in answers)
         usage = {"service_tier": tier, SUMMED_CALLS: len(answers) > 1 and untold != 1}
-        rows.append(_row(record, len(rows), {**last, "finish_reason": None}, usage, rest, {}) | at_end)
+        rows.append(_row(record, len(rows), {**last, "finish_reason": None}, usage, rest, {}) | _at_end(record))
     failed = cut_off and interruption(record) == ERROR
     last_answer = max((n for n, message in enumerate(responses) if PURPOSE not in message), default=0)
     rows[last_answer] |= {"turns": 1, "interrupted": int(cut_off), "errors": int(failed)}
@@ -90,6 +93,11 @@ def usage_rows(record: TurnRecord, prices: Prices = NONE) -> list[Row]:
         if cost.nano_usd is not None:
             last_row["estimated_nano_usd"], last_row["price_source"] = cost.nano_usd, f"{ESTIMATE}{cost.source}"
     return rows
+
+
+def _at_end(record: TurnRecord) -> Row:
+    """Return what the rows of tokens have that belong to no response of the turn."""
+    return {"requests": 0, "at": span(record)[1]}
 
 
 def _by_model(message: Mapping[str, Any]) -> list[tuple[dict[str, str], Mapping[str, Any]]]:
@@ -159,8 +167,8 @@ def _row(
         "errors": 0,
         "ttft_ms": None if ttft_ms is None else bounded(ttft_ms),
         "duration_ms": None if duration_ms is None else bounded(duration_ms),
-        "purpose": column_text(message.get(PURPOSE)) or "",
-        "service_tier": column_text(tier_of(usage)) or "",
+        "purpose": column_text(message[PURPOSE]) if PURPOSE in message else "",
+        "service_tier": column_text(tier) if (tier := tier_of(usage)) else "",
         "summed": usage.get(SUMMED_CALLS) is True,
         "cost_nano_usd": known.get(COST),
         "cost_kind": None,
