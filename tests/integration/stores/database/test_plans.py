@@ -98,7 +98,7 @@ FILL: Final = (
     f"""INSERT INTO links SELECT {AT} << 21 | n, 0, 'thread-' || n / 5, 'thread-' || n / 7, 'spawned_from'
     FROM numbers n WHERE n % 5 = 0""",
     """INSERT INTO usage_names SELECT 1000 + n, decode(md5(n::text), 'hex'), 't' || n % 50, 'm' || n % 7, 'p',
-    'a', NULL, '' FROM numbers n WHERE n < 350""",
+    'a', NULL, '', '', '' FROM numbers n WHERE n < 350""",
     f"""INSERT INTO usage (turn, position, thread, at, names, requests, turns, interrupted, errors, total_tokens)
     SELECT {AT} << 21 | n, 0, 1000 + n / 5, {AT}, 1000 + n % 350, 1, 1, 0, 0, 15 FROM numbers n""",
     f"""INSERT INTO turn_words SELECT {AT} << 21 | n, 't' || n % 50,
