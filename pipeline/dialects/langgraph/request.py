@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.dialects.langgraph.shapes import message_of
-from pipeline.dialects.langgraph.stream import TASK, Stream
+from pipeline.dialects.langgraph.stream import TASK, Stream, ids_of
 from pipeline.dialects.langgraph.turn import prompt_part
 from pipeline.dialects.wire_values import text_or_none
 from pipeline.turns.lineage import History
@@ -65,10 +65,11 @@ def identity(config: Any) -> str | None:
 
 def begin(builder: Builder) -> None:
     """Begin the run with the user's last messages of the input; a body of another shape has none."""
-    builder.scratch["stream"] = Stream()
     messages = _messages(builder.context.request)
     spoken = [n for n, message in enumerate(messages) if message["type"] in ("ai", "tool")]
     asked = messages[spoken[-1] + 1 :] if spoken else messages
+    words = [message.get("content") for message in asked if message["type"] == "human"]
+    builder.scratch["stream"] = Stream(asked=words, earlier=ids_of(messages[: len(messages) - len(asked)]))
     prompts = [prompt_part(message) for message in asked if message["type"] == "human"]
     if prompts:
         builder.user_turn(prompts)

@@ -108,7 +108,8 @@ class Stream:
     beside: list[Message] = field(default_factory=list)
     rest: Fields = field(default_factory=dict)  # other keys of the state
     base: list[Fields] = field(default_factory=list)
-    earlier: set[str] = field(default_factory=set)  # the ids of its messages
+    asked: list[Any] = field(default_factory=list)  # contents of the user's messages that began it
+    earlier: set[str] = field(default_factory=set)  # the ids of its messages, and of those that the request repeats
     hidden: dict[str, str] = field(default_factory=dict)  # the purposes of calls that are not shown, by message id
     checkpoint: str | None = None
     checkpoints: dict[str, None] = field(default_factory=dict)
@@ -139,8 +140,11 @@ class Stream:
         message_id = message.get("id")
         entry = self.open.get(message_id) if isinstance(message_id, str) else None
         fields = {key: value for key, value in message.items() if key != "tool_call_chunks"}
+        if entry is not None and entry.whole and entry.message == fields:
+            return
         if entry is None or entry.whole:
             entry = Entry(fields, at, at, namespace, rank=_rank(metadata), first_at=at)
+            entry.repeated = message_id in self.earlier
             self.heard.append(entry)
         entry.texts.clear()
         entry.message, entry.last_at, entry.whole = _keeping_usage(fields, entry.message), at, whole
@@ -151,9 +155,12 @@ class Stream:
     def write(self, raws: Iterable[Any], at: int) -> None:
         """Write a node's output as LangGraph's add_messages does: the same id replaces, a RemoveMessage removes.
 
-        Some nodes write the whole conversation: a message before a known one is older than that one.
+        Some nodes write the whole conversation: a message before a known one is older than that one, and one before
+        the user's words that began the run is an earlier run's.
         """
         messages = [message for message in map(message_of, raws) if message is not None]
+        humans = [number for number, message in enumerate(messages) if message["type"] == "human"]
+        began = max((number for number in humans if messages[number].get("content") in self.asked), default=0)
         for number, message in enumerate(messages):
             known = self._find(message)
             if message["type"] == "remove":
@@ -164,7 +171,7 @@ class Stream:
                 later = (self._find(other) for other in messages[number + 1 :])
                 behind = next((entry for entry in later if entry is not None), None)
                 index = self.state.index(behind) if behind is not None else len(self.state)
-                self.state.insert(index, self._confirmed(message, at))
+                self.state.insert(index, self._confirmed(message, at, before=number < began))
         self.updated, self.valued = True, False
 
     def set(self, raws: Iterable[Any], at: int) -> None:
@@ -173,7 +180,7 @@ class Stream:
         first = not self.based and not self.updated and not any(entry.namespace == () for entry in self.heard)
         if first:
             self.base = messages
-            self.earlier = {message["id"] for message in messages if isinstance(message.get("id"), str)}
+            self.earlier |= ids_of(messages)
         before = list(self.state)
         self.state = []
         for message in messages:
@@ -192,12 +199,13 @@ class Stream:
     def _find(self, message: Fields) -> Entry | None:
         return next((entry for entry in self.state if _same(entry.message, message)), None)
 
-    def _confirmed(self, message: Fields, at: int) -> Entry:
-        """Return a new message of the state, with the times of its chunks."""
+    def _confirmed(self, message: Fields, at: int, *, before: bool = False) -> Entry:
+        """Return a new message of the state, with the times of its chunks; `before`: it stands before the run."""
         message_id = message.get("id")
         heard = next((entry for entry in self.heard if message_id in entry.ids and not entry.confirmed), None)
         entry = Entry(message, at, at, whole=True, confirmed=True, repeated=message_id in self.earlier)
         if heard is None:
+            entry.repeated = entry.repeated or before
             spoken = any(other.message.get("type") == "ai" for other in self.heard)
             entry.streamed = not isinstance(message_id, str) or spoken
             return entry
@@ -206,6 +214,11 @@ class Stream:
         entry.message = _keeping_usage(message, heard.settle())
         entry.usage = heard.usage
         return entry
+
+
+def ids_of(messages: Iterable[Fields]) -> set[str]:
+    """Return the ids of messages, as far as they have some."""
+    return {message["id"] for message in messages if isinstance(message.get("id"), str)}
 
 
 def is_text(chunk: Fields) -> bool:

@@ -45,12 +45,12 @@ def write(builder: Builder, stream: Stream, end: str) -> None:
     if complete and stream.based and not stream.updated and not stream.heard:
         _take_for_new(stream)
     if stream.updated:
-        new = [entry for entry in stream.state if not entry.old]
+        new = [entry for entry in stream.state if _is_new(entry)]
         chosen = [(entry, True) for entry in (new if stream.valued else _in_order(new))]
-        unsettled = [] if complete else [entry for entry in stream.heard if not (entry.confirmed or _is_childs(entry))]
-        chosen += [(entry, False) for entry in unsettled]
+        unsettled = () if complete else stream.heard
+        chosen += [(entry, False) for entry in unsettled if _is_new(entry) and not entry.confirmed]
     else:
-        entries = [entry for entry in stream.heard if not _is_childs(entry)]
+        entries = [entry for entry in stream.heard if _is_new(entry)]
         root = _in_order([entry for entry in entries if not entry.namespace] or entries)
         chosen = [(entry, not entry.broken and (complete or entry.whole or entry is not entries[-1])) for entry in root]
     prompts = [prompt_part(entry.message) for entry in _newest_prompts(stream)]
@@ -58,7 +58,7 @@ def write(builder: Builder, stream: Stream, end: str) -> None:
         message, kind = entry.settle(), entry.message.get("type")
         if kind == "ai" and not (complete and not whole):
             told = entry.streamed or stream.valued or not stream.heard
-            _respond(builder, entry, message, whole=whole, billed=told and not entry.repeated)
+            _respond(builder, entry, message, whole=whole, billed=told)
         elif kind == "tool" and whole:
             _answer(builder, entry, message)
         elif kind == "human" and whole and builder.last_response() is None:
@@ -122,9 +122,11 @@ def _in_order(entries: list[Entry]) -> list[Entry]:
     return ordered
 
 
-def _is_childs(entry: Entry) -> bool:
-    """Return True if the message is of an agent inside a tool."""
-    return bool(entry.namespace) and entry.namespace[0].startswith(OF_TOOLS)
+def _is_new(entry: Entry) -> bool:
+    """Return True for a message of this run; those of an agent inside a tool are the tool's."""
+    if entry.old or (entry.repeated and entry.message.get("type") != "human"):
+        return False
+    return not (entry.namespace and entry.namespace[0].startswith(OF_TOOLS))
 
 
 def _respond(builder: Builder, entry: Entry, message: Fields, *, whole: bool, billed: bool) -> None:

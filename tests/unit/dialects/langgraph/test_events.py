@@ -376,6 +376,30 @@ def test_an_answer_of_an_earlier_run_in_a_rewritten_history_is_not_counted_again
     assert run(before, REWRITTEN, chunk("m1", "Su"), updates(ai("m1"))).agent_turns[0]["total_usage"] == USAGE
 
 
+BEFORE = (human("Rain?", "h0"), ai("m0", "Rain."))
+
+
+@pytest.mark.parametrize("repeated", [(*BEFORE, human()), ({"role": "user", "content": "Weather?"},)])
+def test_a_node_that_writes_the_whole_conversation_bills_no_earlier_answer(repeated: tuple[Fields, ...]) -> None:
+    """As a client sends all of it, or the server keeps it and gets the newest words alone."""
+    for events in ([updates(*BEFORE, human(), ai("m1"))], [chunk("m1", "Su"), updates(*BEFORE, human(), ai("m1"))]):
+        got = run(*events, run={"request": {"input": {"messages": list(repeated)}}})
+        assert (said(got), got.agent_turns[0]["total_usage"]) == (["Sun."], USAGE)
+
+
+def test_a_streamed_message_of_the_request_is_an_earlier_runs() -> None:
+    """A node returns what the client has sent; LangGraph streams whole messages that a node returns."""
+    body = {"input": {"messages": [*BEFORE, human()]}}
+    got = run(box([BEFORE[1], TASK]), box([ai("m1"), TASK]), run={"request": body})
+    assert (said(got), got.agent_turns[0]["total_usage"]) == (["Sun."], USAGE)
+
+
+def test_a_whole_message_that_comes_again_is_the_same_call() -> None:
+    """A sub-graph's message comes when its node, and when the sub-graph itself returns it."""
+    of_child = updates(ai("m1"), namespace=("writer:1",))
+    assert run(of_child, of_child).agent_turns[0]["total_usage"] == USAGE
+
+
 def root_events(*inner: Fields) -> list[Fields]:
     begin = {"event": "on_chain_start", "name": "LangGraph", "run_id": "r", "parent_ids": [], "data": {}}
     last = {"messages": [human(), ai("m1")]}
