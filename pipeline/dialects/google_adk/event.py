@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from pipeline.assembly.dialect import Violation
 from pipeline.assembly.parts import Message
+from pipeline.dialects import ends
 from pipeline.dialects.google_adk.parts import parts_of, spelled
 from pipeline.dialects.wire_values import is_number, objects
 from pipeline.turns.tokens import tier_of
@@ -44,14 +45,6 @@ TIERS: Final = {"ON_DEMAND_FLEX": "flex", "ON_DEMAND_PRIORITY": "priority", "ON_
     "PROVISIONED_THROUGHPUT": "provisioned"
 }
 BY_PROMPT: Final = re.compile(r"(.*/)?gemini-[12]\b")  # models whose searches Google bills once for a prompt
-FILTERED: Final = frozenset(
-    {"SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR", "JAILBREAK"}
-    | {"IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION", "ESCALATION", "PUP_LIMITED_DISABLED"}
-)
-FAILED: Final = frozenset(
-    {"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MISSING_THOUGHT_SIGNATURE", "OTHER"}
-    | {"MALFORMED_RESPONSE", "NO_IMAGE", "IMAGE_OTHER"}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,12 +132,9 @@ def searches(grounding: Sequence[Any], model: Any) -> Fields:
 
 def finish_reason(fields: Fields) -> str | None:
     """Return why the model stopped; None if its parts show it. A blocked prompt has only an error code."""
-    reason = fields.get("finishReason", fields.get("errorCode"))
-    if reason == "MAX_TOKENS":
-        return "length"
-    if not isinstance(reason, str):
-        return None
-    return "content_filter" if reason in FILTERED else "error" if reason in FAILED else None
+    told: Fields = {}
+    ends.tell(told, ends.GEMINI, fields.get("finishReason", fields.get("errorCode")))
+    return told.get("finish_reason")
 
 
 @dataclass(slots=True, eq=False)

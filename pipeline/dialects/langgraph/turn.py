@@ -7,27 +7,12 @@ from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.parts import Message, Part, awaiting
+from pipeline.dialects import ends
 from pipeline.dialects.langgraph.parts import META, content, response_parts
 from pipeline.dialects.langgraph.stream import OF_TOOLS, Entry, Stream
 from pipeline.dialects.wire_values import objects, text_or_empty
 from pipeline.turns.tokens import STANDARD
 from topics.json_text import Fields
-
-REASONS: Final = {
-    "stop": "stop",
-    "end_turn": "stop",
-    "completed": "stop",
-    "stop_sequence": "stop",
-    "tool_calls": "tool_call",
-    "tool_use": "tool_call",
-    "function_call": "tool_call",
-    "length": "length",
-    "max_tokens": "length",
-    "incomplete": "length",
-    "content_filter": "content_filter",
-    "safety": "content_filter",
-    "refusal": "content_filter",
-}
 
 LIFETIMES: Final = ("ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens")
 TIERS: Final = ("flex", "priority")
@@ -154,14 +139,15 @@ def response_fields(message: Fields) -> Fields:
         "model_name": metadata.get("model_name", metadata.get("model")),
         "provider_name": metadata.get("model_provider"),
         "provider_response_id": metadata.get("id"),
-        "finish_reason": REASONS.get(str(reason).lower()),
+        "finish_reason": None if reason is None else ends.finish(ends.LANGCHAIN, str(reason).lower()),
     }
     fields = {key: value for key, value in fields.items() if isinstance(value, str)}
     if fields.get("finish_reason") == "stop" and (message.get("tool_calls") or message.get("invalid_tool_calls")):
         fields["finish_reason"] = "tool_call"
     if isinstance(message.get("usage_metadata"), dict):
         fields["usage"] = _usage(message["usage_metadata"], metadata.get("service_tier"))
-    return {**fields, **_other_fields(message)}
+    said = {"finish_reason": reason} if fields.get("finish_reason") == "error" else {}
+    return {**fields, **_other_fields({**message, **said})}
 
 
 def _usage(usage: Fields, tier: Any) -> Fields:

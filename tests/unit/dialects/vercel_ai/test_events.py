@@ -507,11 +507,15 @@ def test_a_step_with_an_error_is_kept_but_not_for_pydantic_ai():
 
 
 @pytest.mark.parametrize(
-    ("reason", "expected"), [("length", "length"), ("content-filter", "content_filter"), ("other", "stop")]
+    ("reason", "expected"),
+    [("length", "length"), ("content-filter", "content_filter"), ("other", None), ("unknown", None), ("new", "error")],
 )
 def test_why_the_model_stopped(reason, expected):
-    got = run(*step(*text(["x"])), {"type": "finish", "finishReason": reason})
-    assert got.messages("response")[0]["finish_reason"] == expected
+    """What the SDK knows, and ThreadProtocol lacks, is no `stop`."""
+    (response,) = run(*step(*text(["x"])), {"type": "finish", "finishReason": reason}).messages("response")
+    assert response.get("finish_reason") == expected
+    kept = None if expected in ("length", "content_filter") else {"finishReason": reason}
+    assert response.get("meta:vercel") == kept
 
 
 def test_what_follows_a_finish_still_belongs_to_the_message():
