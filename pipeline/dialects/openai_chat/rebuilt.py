@@ -13,12 +13,7 @@ from pipeline.dialects.openai_chat.thoughts import BLOCKS, NOTED, text_of
 from topics.json_text import Fields
 
 REASONS: Final = {"length", "content_filter", "error"}
-CHOICE_KEYS: Final = {
-    "audio",
-    "logprobs",
-    "finish_reason",
-    "ended_by",
-}  # keys of META that belong to the choice, not to the answer
+CHOICE_KEYS: Final = {"audio", "logprobs", "finish_reason", "ended_by"}  # keys of META that the choice has
 COUNTS: Final = {"input_tokens": "prompt_tokens", "output_tokens": "completion_tokens"}
 DONE: Final = "[DONE]"
 TEXTS: Final = ("reasoning_content", "reasoning", "content", "refusal")
