@@ -69,7 +69,7 @@ def _of_chunk(raw: Fields) -> list[Shown]:
     shown = []
     for block in content if isinstance(content, list) else [content]:
         match block:
-            case str(text) | {"type": "text", "text": str(text)} if text:
+            case str(text) | {"type": "text", "text": str(text)} | {"type": "refusal", "refusal": str(text)} if text:
                 shown.append(Shown("text", text))
             case {"type": "thinking", "thinking": str(text)} | {"type": "reasoning", "reasoning": str(text)} if text:
                 shown.append(Shown("thinking", text))
