@@ -55,7 +55,7 @@ GROUPS: Final[dict[str, str]] = {
     "pipeline/dialects/openai_responses": "events items output request",
     "pipeline/dialects/pi_agent": "events messages parts",
     "pipeline/dialects/pi_proxy": "events",
-    "pipeline/dialects/pydantic_ai": "events messages response tools",
+    "pipeline/dialects/pydantic_ai": "events messages response tools whole",
     "pipeline/dialects/thread_protocol": "events",
     "pipeline/dialects/vercel_ai": "content events from_pydantic_ai request side_events stream tools",
 }

@@ -20,8 +20,9 @@ CHAT: Final = {
     "content_filter": "content_filter",
     "error": "error",
 }
-# anthropic 2.14, BetaStopReason. After a pause the same answer goes on.
+# anthropic 2.14, BetaStopReason; OpenAI's words come from translators of streams. After a pause the answer goes on.
 ANTHROPIC: Final = {
+    **CHAT,
     "end_turn": "stop",
     "stop_sequence": "stop",
     "pause_turn": "stop",
@@ -48,15 +49,15 @@ GEMINI: Final = {
 }
 # Chat Completions of other servers, and gateways that pass on the words of the provider that they ask.
 SERVERS: Final = {
-    "end": "stop",
-    "eos": "stop",
-    "eos_token": "stop",  # pi-ai 1.6; Together, Hugging Face (litellm 1.110)
+    "end": "stop",  # pi-ai 1.6
+    "eos": "stop",  # Together (litellm 1.110)
+    "eos_token": "stop",  # Hugging Face (pydantic-ai 2.68)
     "model_length": "length",  # Mistral (pydantic-ai 2.68)
-    "complete": "stop",
+    "complete": "stop",  # Cohere (litellm 1.110)
     "tool_call": "tool_call",
-    "error_toxic": "content_filter",  # Cohere (litellm 1.110)
-    "content_filtered": "content_filter",
-    "guardrail_intervened": "content_filter",  # Bedrock (pydantic-ai 2.68)
+    "error_toxic": "content_filter",
+    "content_filtered": "content_filter",  # Bedrock (pydantic-ai 2.68)
+    "guardrail_intervened": "content_filter",
 }
 ALL: Final = {
     word.lower(): reason

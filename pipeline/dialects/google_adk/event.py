@@ -101,6 +101,9 @@ def usage_of(counts: Fields) -> Fields | None:
         if known:
             usage[name] = sum(known)
     usage |= {name: counts[key] for name, key in USAGE.items() if is_number(counts.get(key))}
+    thoughts, spoken = usage.get("thinking_tokens"), counts.get("candidatesTokenCount")
+    if thoughts and usage.get("total_tokens") == usage.get("input_tokens", 0) + (spoken if is_number(spoken) else 0):
+        usage["output_tokens"] = spoken  # gateways count the thoughts with the answer
     for key, name in BY_MODALITY.items():
         for entry in objects(counts.get(key)):
             modality, count = str(entry.get("modality")).lower(), entry.get("tokenCount", entry.get("token_count"))
@@ -133,7 +136,8 @@ def searches(grounding: Sequence[Any], model: Any) -> Fields:
 def finish_reason(fields: Fields) -> str | None:
     """Return why the model stopped; None if its parts show it. A blocked prompt has only an error code."""
     told: Fields = {}
-    ends.tell(told, ends.GEMINI, fields.get("finishReason", fields.get("errorCode")))
+    reason = fields.get("finishReason", fields.get("errorCode"))
+    ends.tell(told, ends.GEMINI, reason.upper() if isinstance(reason, str) else reason)
     return told.get("finish_reason")
 
 
