@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -26,8 +27,9 @@ ORDER: Final = ("text", "refusal", "transcript", "audio", "file")
 # The kind of the part that a text of a delta extends.
 GROWING: Final[dict[str, Literal["text", "thinking"]]] = {"content": "text", **dict.fromkeys(THOUGHTS, "thinking")}
 BESIDE: Final = "provider_specific_fields"  # of LiteLLM: what Chat Completions has no place for
+OF_GATEWAYS: Final = frozenset({BESIDE, *BLOCKS})
 KNOWN: Final = frozenset(
-    {"role", "content", "refusal", "reasoning_details", "tool_calls", "function_call", "audio", BESIDE, *BLOCKS}
+    {"role", "content", "refusal", "reasoning_details", "tool_calls", "function_call", "audio", *OF_GATEWAYS}
 )
 LISTS: Final = frozenset({"images", "annotations", "executed_tools"})
 
@@ -60,14 +62,10 @@ class ChoiceAnswer:
     def add(self, delta: Fields, at: int, *, whole: bool = False) -> None:
         """Add the delta of a chunk, or a `whole` message."""
         before = len(self.response.parts)
-        self.beside = with_more(self.beside, delta.get(BESIDE))
-        pieces = list(blocks_in(delta))
-        self._add_thought(delta, pieces)
-        for key, index, piece in pieces:
-            if piece.get("type") == "image_url":
-                self._add_image(piece)
-            else:
-                self.blocks.add(key, index, piece, whole=whole)
+        if OF_GATEWAYS.isdisjoint(delta):
+            self._add_thought(delta)
+        else:
+            self._add_blocks(delta, whole=whole)
         self._add_content(delta.get("content"))
         self._append("refusal", delta.get("refusal"))
         audio = delta.get("audio")
@@ -148,7 +146,18 @@ class ChoiceAnswer:
         if isinstance(text, str) and text:
             self._part(kind).chunks.append(text)
 
-    def _add_thought(self, delta: Fields, pieces: list[Piece]) -> None:
+    def _add_blocks(self, delta: Fields, *, whole: bool) -> None:
+        """Add what gateways write: blocks, whose texts are thoughts, too, and fields beside the protocol."""
+        self.beside = with_more(self.beside, delta.get(BESIDE))
+        pieces = list(blocks_in(delta))
+        self._add_thought(delta, pieces)
+        for key, index, piece in pieces:
+            if piece.get("type") == "image_url":
+                self._add_image(piece)
+            else:
+                self.blocks.add(key, index, piece, whole=whole)
+
+    def _add_thought(self, delta: Fields, pieces: Sequence[Piece] = ()) -> None:
         """Add a thought. It comes under one key or several at once: the first one with a text counts."""
         details = objects(delta.get("reasoning_details"))
         for detail in details:
