@@ -50,8 +50,8 @@ class ChoiceAnswer:
     sound: list[bytes] = field(default_factory=list)
     annotations: list[Fields] = field(default_factory=list)
     executed: list[Any] = field(default_factory=list)
-    blocks: Blocks = field(default_factory=Blocks)
-    beside: Fields = field(default_factory=dict)
+    blocks: Blocks | None = None
+    beside: Fields | None = None
     finish: str | None = None
     failed: bool = False
     settled: bool = False
@@ -101,7 +101,7 @@ class ChoiceAnswer:
             signature = next((detail["signature"] for detail in self.details if detail.get("signature")), None)
             if isinstance(signature, str):
                 thought.fields["signature"] = signature
-        if self.blocks.sealed():
+        if self.blocks is not None and self.blocks.sealed():
             thoughts = self.blocks.thoughts(self._part("thinking"))
         else:
             thoughts = [self.parts["thinking"]] if "thinking" in self.parts else []
@@ -110,10 +110,10 @@ class ChoiceAnswer:
             self.parts["audio"] = Part({"part_kind": "custom:audio", "data": data})
         ordered = [*thoughts, *(self.parts[kind] for kind in ORDER if kind in self.parts)]
         calls = self.tool_calls.settle(self.beside, whole=whole)
-        if self.beside:
-            note(self.response.fields, {BESIDE: self.beside})
-        signature = signature_of(self.response.fields.get(META, {}).get("extra_content"))
-        if signature is not None and "text" in self.parts:
+        if self.blocks is not None:
+            note(self.response.fields, {BESIDE: self.beside or None, **self.blocks.others()})
+        meta = self.response.fields.get(META)
+        if meta and "text" in self.parts and (signature := signature_of(meta.get("extra_content"))) is not None:
             self.parts["text"].fields[SIGNATURE] = signature
         self.response.parts[:] = [*ordered, *self.files, *calls]
         for part in (*ordered, *self.files):
@@ -125,8 +125,10 @@ class ChoiceAnswer:
         return self.tool_calls.calls(self.beside)
 
     def citations(self) -> list[Fields]:
-        """Return the sources of the text, as OpenAI's annotations or as LiteLLM passes on Anthropic's."""
-        return [*self.annotations, *objects(self.beside.get("citations"))]
+        """Return the sources of the text, as OpenAI's annotations or as gateways pass on Anthropic's."""
+        if self.blocks is None or self.beside is None:
+            return self.annotations
+        return [*self.annotations, *objects(self.beside.get("citations")), *self.blocks.citations()]
 
     def json_parts(self) -> list[Fields]:
         """Return the parts as JSON."""
@@ -148,14 +150,15 @@ class ChoiceAnswer:
 
     def _add_blocks(self, delta: Fields, *, whole: bool) -> None:
         """Add what gateways write: blocks, whose texts are thoughts, too, and fields beside the protocol."""
-        self.beside = with_more(self.beside, delta.get(BESIDE))
+        blocks = self.blocks = self.blocks or Blocks()
+        self.beside = with_more(self.beside or {}, delta.get(BESIDE))
         pieces = list(blocks_in(delta))
         self._add_thought(delta, pieces)
         for key, index, piece in pieces:
             if piece.get("type") == "image_url":
                 self._add_image(piece)
             else:
-                self.blocks.add(key, index, piece, whole=whole)
+                blocks.add(key, index, piece, whole=whole)
 
     def _add_thought(self, delta: Fields, pieces: Sequence[Piece] = ()) -> None:
         """Add a thought. It comes under one key or several at once: the first one with a text counts."""

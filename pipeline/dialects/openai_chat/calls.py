@@ -53,21 +53,25 @@ class ToolCalls:
             self.old = self.old or self._open()
             _extend(self.old, None, function)
 
-    def calls(self, beside: Fields) -> list[Part]:
+    def calls(self, beside: Fields | None) -> list[Part]:
         """Return the calls of the application's tools. `beside`: LiteLLM's `provider_specific_fields`."""
+        if not self.made:
+            return self.made
         ran = _results(beside)
         return [call for call in self._named() if not _is_servers(call.fields[ID], ran)]
 
-    def settle(self, beside: Fields, *, whole: bool) -> list[Part]:
+    def settle(self, beside: Fields | None, *, whole: bool) -> list[Part]:
         """Return the calls, those of the server's tools with their results; if whole, with arguments as data.
 
         Fragments that never had a name or an id are no call, and are kept under META.
         """
+        if not self.made and beside is None:
+            return self.made
         named, ran = self._named(), _results(beside)
         if len(named) < len(self.made):
             nameless = [{"arguments": join(call.chunks)} for call in self.made if call not in named]
             note(self.response.fields, {"tool_calls": nameless})
-        for fragment in objects(beside.get("server_tool_calls")):
+        for fragment in objects(beside.get("server_tool_calls")) if beside is not None else ():
             if all(call.fields[ID] != fragment.get("id") for call in named):
                 self._add_fragment(fragment, whole=True)
                 named.append(self.made[-1])
@@ -159,8 +163,10 @@ def _signatures(rest: Fields, inner: Fields) -> Iterator[Any]:
     yield rest.get("thought_signature")
 
 
-def _results(beside: Fields) -> dict[str, Any]:
+def _results(beside: Fields | None) -> dict[str, Any]:
     """Return the contents of the results of the server's tools, by the ids of their calls."""
+    if beside is None:
+        return {}
     found = [result for key in RESULTS for result in objects(beside.get(key))]
     return {
         result["tool_use_id"]: result.get("content") for result in found if isinstance(result.get("tool_use_id"), str)

@@ -23,7 +23,7 @@ from topics.json_text import Fields
 BLOCKS: Final = ("thinking_blocks", "reasoning_items", "content_blocks")
 REDACTED: Final = "redacted_thinking"
 SEALS: Final = ("signature", "encrypted_content", "data")
-GROWING: Final = ("thinking", "text", "data")
+GROWING: Final = ("thinking", "text", "data", "partial_json")
 NOTED: Final = ("reasoning_details", *BLOCKS)  # the keys of META whose values the server gets back
 
 Piece = tuple[str, Any, Fields]
@@ -58,17 +58,31 @@ class Blocks:
         """Add a piece: to the block of its index, or else to the last one, if that is of its type and not sealed."""
         block = None if whole else self._open(key, index, piece)
         if block is None:
-            self.blocks.append((key, index, dict(piece)))
-            return
+            block = {}
+            self.blocks.append((key, index, block))
         for name, value in piece.items():
             if name in GROWING and isinstance(value, str):
                 block[name] = text_or_empty(block.get(name)) + value
-            elif value not in (None, ""):
+            elif name == "citation":  # each of a text comes alone
+                block["citations"] = [*objects(block.get("citations")), value]
+            elif value not in (None, "") or name not in block:
                 block[name] = value
 
     def sealed(self) -> bool:
         """Return True if there are thoughts that go back to their server in blocks."""
         return any(_is_thought(block) for _, _, block in self.blocks)
+
+    def citations(self) -> list[Fields]:
+        """Return the sources of texts in blocks."""
+        return [cited for _, _, block in self.blocks for cited in objects(block.get("citations"))]
+
+    def others(self) -> dict[str, list[Fields]]:
+        """Return the blocks that are neither thoughts nor bare texts, by their key."""
+        kept: dict[str, list[Fields]] = {}
+        for key, _, block in self.blocks:
+            if not _is_thought(block) and not block.keys() <= {"type", "text"}:
+                kept.setdefault(key, []).append(block)
+        return kept
 
     def thoughts(self, said: Part) -> list[Part]:
         """Return a part for each block of a thought, where their texts are `said`; else only that, with a signature."""

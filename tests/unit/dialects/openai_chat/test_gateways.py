@@ -129,6 +129,26 @@ def test_content_blocks() -> None:
     assert kinds == ["thinking", "redacted_thinking", "text"]
 
 
+def test_content_blocks_of_other_types_stay_beside_the_answer() -> None:
+    """Portkey passes on what Anthropic's own tools find, in pieces without a type."""
+    cited = {"url": "https://x.test", "title": "X", "cited_text": "It rains."}
+    got = run(
+        *(content_block(0, id="srvtoolu_1", name="web_search", input={}), content_block(0, partial_json='{"query":')),
+        *(
+            content_block(0, partial_json='"rain"}'),
+            content_block(1, tool_use_id="srvtoolu_1", content=[{"title": "X"}]),
+        ),
+        *(content_block(2, text="It rains."), content_block(2, citation=cited), content_block(2, citation=cited)),
+        chunk({}, "end_turn"),
+    )
+    assert [part["content"] for part in got.parts("response")] == ["It rains."]
+    search, found, text = got.messages("response")[0][META]["content_blocks"]
+    assert (search["name"], search["partial_json"]) == ("web_search", '{"query":"rain"}')
+    assert found == {"tool_use_id": "srvtoolu_1", "content": [{"title": "X"}]}
+    assert (text["text"], text["citations"]) == ("It rains.", [cited, cited])
+    assert [message["event_data"]["url"] for message in got.messages("system")] == ["https://x.test", "https://x.test"]
+
+
 def test_whole_content_blocks() -> None:
     blocks = [{"type": "thinking", "thinking": "Think.", "signature": "s"}, {"type": "text", "text": "Hello."}]
     message = {"role": "assistant", "content": "Hello.", "content_blocks": blocks}
