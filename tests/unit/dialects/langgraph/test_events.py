@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.dialects import DIALECTS
+from pipeline.dialects import DIALECTS, shown
 from pipeline.dialects.history import Origin, thread
 from pipeline.stores.costs.rows import usage_rows
 from pipeline.turns.tokens import tier_of
@@ -533,6 +533,13 @@ def test_a_call_that_the_graph_hides_is_beside_the_answer(node: str, purpose: st
     assert got.agent_turns[0]["total_usage"]["input_tokens"] == 24
 
 
+def test_a_hidden_call_is_not_shown_as_it_comes() -> None:
+    piece = {"type": "AIMessageChunk", "id": "s1", "content": "Summary."}
+    event = {"event": "on_chat_model_stream", "run_id": "c", "parent_ids": ["r"], "data": {"chunk": piece}}
+    assert [each.text for each in shown("langgraph", event)] == ["Summary."]
+    assert shown("langgraph", {**event, "tags": ["nostream"]}) == ()
+
+
 def test_a_hidden_call_whose_message_is_in_the_state_is_the_answer() -> None:
     (answer,) = run(*root_events(hidden("model", ai("m1")))).messages("response")
     assert (answer["parts"][0]["content"], answer.get("meta:purpose")) == ("Sun.", None)
@@ -546,7 +553,7 @@ def test_a_refusal_is_a_text_that_is_marked(place: str, *, streamed: bool) -> No
     said_no = {"additional_kwargs": {"refusal": "No."}} if place == "beside" else {}
     got = run(*([chunk("m1", content)] if streamed else []), updates(ai("m1", content, **said_no)))
     assert got.parts("response") == [{"part_kind": "text", "content": "No.", "meta:refusal": True}]
-    (_, answer) = [human(), *got.export("langchain")]
+    (answer,) = got.export("langchain")
     assert answer["content"] == [{"type": "refusal", "refusal": "No."}]
 
 
