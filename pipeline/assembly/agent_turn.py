@@ -107,6 +107,8 @@ def _messages(
             timings.append(_timing(message, previous_end))
             previous_end = message.last_at or message.at
         document.update(message.fields)
+        if document.get("finish_reason", "") is None:  # the wire's word means none that ThreadProtocol has
+            del document["finish_reason"]
         documents.append(document)
     return documents, timings
 

@@ -18,6 +18,7 @@ from pipeline.turns.asides import without_asides
 from pipeline.turns.branches import one_branch
 from pipeline.turns.lineage import History
 from pipeline.turns.losses import Carrier
+from pipeline.turns.newest_results import with_newest_results
 from pipeline.turns.partial_turns import with_partials
 from topics import json_text
 from topics.json_text import Fields
@@ -186,8 +187,13 @@ class Format:
         return options
 
     def made(self, document: Fields, **options: Any) -> Any:
-        """Return what `write` makes of a document; messages have no responses beside the answer."""
-        return self.write(document if self.is_document else without_asides(document), **options)
+        """Return what `write` makes of a document.
+
+        Messages have no responses beside the answer, and one result for each call.
+        """
+        if self.is_document:
+            return self.write(document, **options)
+        return self.write(with_newest_results(without_asides(document)), **options)
 
     def printed(self, document: Fields, *, branch: str | None = None, partial: bool = False, **options: Any) -> Fields:
         """Return a thread for callers: the document, or {"thread_id", "messages"}.

@@ -16,6 +16,7 @@ from pipeline.dialects.openai_chat import formats as openai_chat
 from pipeline.dialects.openai_responses import formats as openai_responses
 from pipeline.turns.asides import without_asides
 from pipeline.turns.branches import one_branch
+from pipeline.turns.newest_results import with_newest_results
 from pipeline.turns.requests import request_of
 from topics.json_text import Fields
 from turnmill.capture.providers import APIS, CHAT, GENERATE, MESSAGES, RESPONSES
@@ -53,7 +54,10 @@ def request_again(document: Fields, turn: Fields, index: int, asked: Fields, dia
     leading = body.pop(member, None)  # the system prompt, in Chat Completions
     return {
         **body,
-        member: [*(leading if isinstance(leading, list) else ()), *write(without_asides({**document, "turns": led}))],
+        member: [
+            *(leading if isinstance(leading, list) else ()),
+            *write(with_newest_results(without_asides({**document, "turns": led}))),
+        ],
     }
 
 

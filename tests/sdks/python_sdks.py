@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -11,6 +12,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,6 +22,7 @@ from pipeline.devbroker.file_lock import locked
 from tests.support.places import ROOT
 
 HERE: Final = Path(__file__).parent
+PINNED: Final = re.compile(r"==.*")
 PROVIDERS: Final = ("openai==3.54.0", "anthropic==2.12.0", "mistralai==3.7.0", "google-genai==3.4.0")
 SDKS: Final = {
     "anthropic": ("anthropic==2.12.0",),
@@ -42,28 +45,36 @@ PYDANTIC_AI: Final = tuple(name.removeprefix("pydantic-ai-") for name in SDKS if
 
 
 @cache
-def environment(sdk: str) -> Path:
-    """The Python that has this SDK and this package; installed with uv where what it needs has changed."""
-    home = ROOT / ".cache" / "sdks" / sdk
-    with locked(home.with_name(f"{sdk}.lock")):
-        return _installed(home, ["--editable", str(ROOT), *SDKS[sdk]])
+def environment(sdk: str, *, newest: bool = False) -> Path:
+    """The Python that has this SDK and this package; installed with uv where what it needs has changed.
+
+    `newest`: the releases of today instead of those in SDKS.
+    """
+    home = ROOT / ".cache" / "sdks" / (f"newest-{sdk}" if newest else sdk)
+    wanted = [PINNED.sub("", name) if newest else name for name in SDKS[sdk]]
+    with locked(home.with_name(f"{home.name}.lock")):
+        return _installed(home, ["--editable", str(ROOT), *wanted], str(datetime.now(UTC).date()) if newest else None)
 
 
-def _installed(home: Path, wanted: list[str]) -> Path:
+def _installed(home: Path, wanted: list[str], day: str | None) -> Path:
+    """Install what is wanted, unless that was done; `day`: anew on each day."""
     python, done = home / "bin" / "python", home / "installed.json"
-    if not done.exists() or json.loads(done.read_text()) != wanted:
+    told = [*wanted, day] if day else wanted
+    if not done.exists() or json.loads(done.read_text()) != told:
         uv = shutil.which("uv")
         assert uv is not None, "uv is needed to install the SDKs: https://docs.astral.sh/uv/"
         subprocess.run([uv, "venv", "--quiet", "--clear", "--python", "3.11", home], check=True)
-        subprocess.run([uv, "pip", "install", "--quiet", "--python", python, *wanted], check=True)
-        done.write_text(json.dumps(wanted))
+        subprocess.run([uv, "pip", "install", "--quiet", "--upgrade", "--python", python, *wanted], check=True)
+        done.write_text(json.dumps(told))
     return python
 
 
-def run(sdk: str, program: str, *arguments: str | Path, variables: dict[str, str] | None = None) -> Any:
+def run(
+    sdk: str, program: str, *arguments: str | Path, variables: dict[str, str] | None = None, newest: bool = False
+) -> Any:
     """Run a program of tests/sdks in an SDK's environment -> its last line, as JSON."""
     told = {**os.environ, "PYTHONPATH": str(ROOT), **(variables or {})}
-    command = [environment(sdk), HERE / program, *arguments]
+    command = [environment(sdk, newest=newest), HERE / program, *arguments]
     done = subprocess.run(command, env=told, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])

@@ -20,11 +20,13 @@ from tests.support.workers import environment
 
 
 @cache
-def recorded(sdk: str, recorder: str) -> dict[str, tuple[dict[str, Any], list[dict[str, Any]]]]:
+def recorded(
+    sdk: str, recorder: str, *, newest: bool = False
+) -> dict[str, tuple[dict[str, Any], list[dict[str, Any]]]]:
     """By the name of a run: what the SDK made of it, and the records that were published."""
     with TemporaryDirectory() as folder:
         settings = away(Path(folder))
-        made = run(sdk, recorder, variables=environment(settings))
+        made = run(sdk, recorder, variables=environment(settings), newest=newest)
         records = by_thread(settings)
     assert records.keys() == made.keys()
     return {name: (made[name], records[name]) for name in made}

@@ -21,6 +21,7 @@
 | RUN_FINISHED | the turn is complete, also where it waits for the user or for tools of the client; `usage` |
 | RUN_FINISHED, outcome cancelled | the turn is interrupted |
 | RUN_ERROR | SystemMessage `error`; the turn is interrupted, unless it had finished |
+| STEP_STARTED, within a thought | names the thought (TanStack) |
 | STEP_*, REASONING_START, REASONING_END, THINKING_START, THINKING_END | nothing |
 | RAW | of Agno, the end of a model's call: its tokens; else nothing: it repeats other events |
 | any other | SystemMessage data-app-TYPE |
@@ -82,6 +83,7 @@ def encrypted_value(builder: Builder, event: Fields) -> None:
     if event.get("subtype") == "tool-call":
         note(stream.calls[entity][1].fields, {"encryptedValue": value})
         return
+    entity = stream.steps.get(entity, entity)
     items = [item for item in stream.items if item.id == entity and item.role != "event"]
     if not items and entity not in stream.known:  # an unreadable thought has no message of its own
         items = [Item("reasoning", entity, builder.at, builder.at)]
@@ -90,6 +92,14 @@ def encrypted_value(builder: Builder, event: Fields) -> None:
         raise Violation(f"REASONING_ENCRYPTED_VALUE: the message {entity!r:.80} is of an earlier run")
     rank = {"reasoning": 2, "tool": 1}
     max(items, key=lambda item: rank.get(item.role, 0)).attrs["encryptedValue"] = value
+
+
+def step_started(builder: Builder, event: Fields) -> None:
+    """Note whose step begins: TanStack begins a step with each thought, and seals it by the step's name."""
+    stream, name = stream_of(builder, event), get(event, "stepName")
+    thought = next((item for item in reversed(stream.items) if item.role != "event"), None)
+    if isinstance(name, str) and thought is not None and stream.key(text.THOUGHT + thought.id) in builder.open_text:
+        stream.steps[name] = thought.id
 
 
 def messages_snapshot(builder: Builder, event: Fields) -> None:
@@ -116,7 +126,7 @@ def run_finished(builder: Builder, event: Fields) -> None:
     metadata = event.get("metadata")
     tanstack = metadata.get("tanstack") if isinstance(metadata, dict) else None
     if isinstance(tanstack, dict):
-        usage.add_of_call(builder, stream, event.get("usage"), tanstack.get("model"))
+        usage.add_of_call(builder, stream, event.get("usage"), tanstack)
     else:
         usage.add_of_run(builder, stream, event.get("usage"))
     stream.over = not (isinstance(tanstack, dict) and tanstack.get("finishReason") == "tool_calls")
@@ -255,8 +265,9 @@ HANDLERS: Final[dict[str, Handler]] = {
     "SUBAGENT_STARTED": _subagent_started,
     "SUBAGENT_FINISHED": _subagent_ended,
     "SUBAGENT_ERROR": _subagent_ended,
+    "STEP_STARTED": step_started,
     **dict.fromkeys(
-        ("STEP_STARTED", "STEP_FINISHED", "REASONING_START", "REASONING_END", "THINKING_START", "THINKING_END"),
+        ("STEP_FINISHED", "REASONING_START", "REASONING_END", "THINKING_START", "THINKING_END"),
         nothing,
     ),
 }

@@ -143,25 +143,46 @@ def call_id_of(part: Part) -> str:
 def replace(builder: Builder, stream: Stream, messages: list[Any]) -> None:
     """Replace the streamed messages by the whole conversation.
 
-    A message with a known id is replaced, a missing one is removed, the others are appended. Thoughts stay if the
-    snapshot has none at all. Messages older than the run are not part of its turn.
+    Its order counts, also where it gives messages other ids at the end, as results of tools. A missing message is
+    removed, but thoughts stay if the snapshot has none at all. Messages older than the run are not part of its turn.
+
+    In a history that a program has written anew, a user's message that nobody sent stands before the run's messages:
+    it is beside them, and none of them is removed.
     """
     given = [item for item in (item_of(message, builder.at) for message in objects(messages)) if item is not None]
-    new = given[_begins(stream, given) :]
+    begins = _begins(stream, given)
+    new, made = given[begins:], _made(stream, given[:begins])
+    for item in made:
+        stream.rewritten = True
+        stream.known.add(item.id)
+        stream.beside(builder, "custom:ag-ui.summary", {"id": item.id, "content": item.attrs.get("content")})
     wanted = {(item.role, item.id): item for item in new if item.id}
+    answers = {item.attrs["toolCallId"]: item for item in new if item.role == "tool"}
     thoughts = any(item.role == "reasoning" for item in given)
-    kept: list[Item] = []
+    first: list[Item] = []
+    behind: dict[Item, list[Item]] = {}  # what has no place in the snapshot, by the message before it
+    place = first
     for item in stream.items:
-        other = wanted.get((item.role, item.id))
+        other = wanted.get((item.role, item.id)) or answers.get(item.attrs.get("toolCallId"))
         if item.role == "event" or item.given or (item.role == "reasoning" and not thoughts):
-            kept.append(item)
-        elif other is not None and other not in kept:
+            place.append(item)
+        elif other is not None and other not in behind:
             other.at, other.last_at, other.usage = item.at, item.last_at, item.usage
             _go_on(builder, stream, item, other)
-            kept.append(other)
+            place = behind[other] = []
+        elif stream.rewritten:
+            place.append(item)
         else:
             _forget(builder, stream, item)
-    write_items(stream, kept + [item for item in new if item not in kept])
+    write_items(stream, first + [each for item in new for each in (item, *behind.get(item, ()))])
+
+
+def _made(stream: Stream, older: list[Item]) -> list[Item]:
+    """Return messages in the user's name that no client has sent, if the client's are known."""
+    if not stream.known:
+        return []
+    streamed = {item.id for item in stream.items}
+    return [item for item in older if item.role == "user" and item.id not in stream.known | streamed]
 
 
 def write_items(stream: Stream, items: list[Item]) -> None:

@@ -51,6 +51,7 @@ class Item:
     calls: list[Part] = field(default_factory=list)
     attrs: Fields = field(default_factory=dict)
     usage: Fields | None = None
+    ended: str | None = None  # TanStack's finishReason of the call that it ends
     event: Message | None = None
     given: bool = False  # it came with the request
 
@@ -75,6 +76,8 @@ class Stream:
     over: bool = False  # its terminal event came
     chunked: str | None = None  # the part that the next chunk without an id extends, by its key in `Builder.open_text`
     thoughts: int = 0  # thoughts without an id (0.x)
+    rewritten: bool = False  # a program wrote the history anew, with a summary of what it left out
+    steps: dict[str, str] = field(default_factory=dict)  # the thoughts of steps, by whose names TanStack seals them
     subagents: dict[str, Stream] = field(default_factory=dict)
 
     def key(self, name: str) -> str:
@@ -102,9 +105,18 @@ class Stream:
         return any(item.role == "tool" and item.attrs.get("toolCallId") == call_id for item in self.items)
 
     def answer(self, item: Item) -> None:
-        """Insert a result after the message with its call, and after results that are already there."""
+        """Insert a result after the message with its call, and after results that are already there.
+
+        Some servers give each call a message of its own: those that were whole before the first result are one answer.
+        """
         call = self.calls.get(item.attrs["toolCallId"])
         at = self.items.index(call[0]) + 1 if call is not None and call[0] in self.items else len(self.items)
+        for number in range(at, len(self.items)):
+            other = self.items[number]
+            if other.role not in ("assistant", "reasoning", "event"):
+                break
+            if other.calls and all(part.done for part in other.calls):
+                at = number + 1
         while at < len(self.items) and self.items[at].role in ("tool", "event"):
             at += 1
         self.items.insert(at, item)

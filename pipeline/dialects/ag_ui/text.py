@@ -123,7 +123,9 @@ def end_chunks(builder: Builder, stream: Stream) -> None:
 
 
 def end_call(builder: Builder, stream: Stream, call_id: str) -> None:
-    """End a call. Raises KeyError if it is not open."""
+    """End a call; its result may have ended it. Raises KeyError if it is not open."""
+    if stream.key(CALL + call_id) not in builder.open_text and stream.answered(call_id):
+        return
     part = builder.open_text.pop(stream.key(CALL + call_id))
     stream.calls[call_id][0].last_at = builder.at
     close(part)

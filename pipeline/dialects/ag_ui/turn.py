@@ -10,6 +10,7 @@ from typing import Any
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.parts import Message, Part, awaiting
+from pipeline.dialects import ends
 from pipeline.dialects.ag_ui.messages import prompt_part
 from pipeline.dialects.ag_ui.stream import Item, Stream, note, verdict
 from pipeline.dialects.ag_ui.text import close
@@ -54,6 +55,7 @@ def _speak(builder: Builder, item: Item, *, complete: bool) -> None:
     response.last_at = max(response.last_at or item.last_at, item.last_at)
     if item.usage is not None:
         response.fields["usage"] = item.usage
+    ends.tell(response.fields, ends.CHAT, item.ended)
     if not parts and _thinks(item):
         parts = [Part({"part_kind": "thinking", "content": ""}, done=True)]
     for part in parts:

@@ -16,11 +16,14 @@ AGNO: Final = ("input_tokens", "output_tokens", "reasoning_tokens", "cache_read_
 APART: Final = frozenset({"Anthropic", "AwsBedrock", "AzureFoundry", "VertexAI"})  # Agno's input is without caches
 
 
-def add_of_call(builder: Builder, stream: Stream, entries: Any, model: Any) -> None:
-    """Add the tokens of the newest call: TanStack writes RUN_FINISHED after each, with the tokens of that alone."""
+def add_of_call(builder: Builder, stream: Stream, entries: Any, tanstack: Fields) -> None:
+    """Add tokens and end of the newest call: TanStack writes RUN_FINISHED after each, with those of that alone."""
     newest, usages = stream.newest(), objects(entries)
+    model, reason = tanstack.get("model"), tanstack.get("finishReason")
     if newest is not None and usages:
         newest.usage = usages[0]
+    if newest is not None and isinstance(reason, str):
+        newest.ended = reason
     if isinstance(model, str):
         builder.context.model_name = builder.context.model_name or model
 

@@ -12,22 +12,15 @@ from typing import Any, Final
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Violation
 from pipeline.assembly.parts import Message, Part
+from pipeline.dialects import ends
 from pipeline.dialects.vercel_ai.keys import META
+from pipeline.dialects.wire_values import note_under
 from pipeline.turns.text import join
 from topics.json_text import Fields
 from turnmill.errors import InvalidRecord
 from turnmill.wire.envelope import loads
 
-FINISH: Final = {
-    "stop": "stop",
-    "length": "length",
-    "content_filter": "content_filter",
-    "content-filter": "content_filter",
-    "tool_calls": "tool_call",
-    "tool-calls": "tool_call",
-    "tool_call": "tool_call",
-    "error": "error",
-}
+FINISH: Final = {**ends.CHAT, **ends.AI_SDK, "tool_call": "tool_call"}
 
 
 @dataclass(slots=True, eq=False)
@@ -151,8 +144,9 @@ def finish_reason(last: Message, reason: Any) -> None:
     kept = [part for part in last.parts if part.done]
     if reason == "stop" and kept and kept[-1].fields["part_kind"] == "tool-call":
         return
-    if isinstance(reason, str) and reason in FINISH:
-        last.fields["finish_reason"] = FINISH[reason]
+    if isinstance(reason, str):
+        last.fields["finish_reason"] = ends.finish(FINISH, reason)
+        note_under(META, last.fields, {"finishReason": None if FINISH.get(reason) else reason})
 
 
 def now(builder: Builder) -> int:

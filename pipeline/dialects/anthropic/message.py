@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.parts import Message, Part
+from pipeline.dialects import ends
 from pipeline.dialects.anthropic.keys import note
 from pipeline.dialects.wire_values import objects, text_or_empty
 from pipeline.turns.arguments import arguments
@@ -18,13 +19,6 @@ from pipeline.turns.text import join
 from pipeline.turns.tokens import SUMMED_CALLS, normal
 from topics.json_text import Fields
 
-FINISH_REASONS: Final = {
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "refusal": "content_filter",
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-}
 READ_KEYS: Final = frozenset({"id", "type", "role", "model", "content", "usage", "stop_reason"})
 WRITTEN: Final = "cache_creation_input_tokens"
 UNCACHED: Final = ("input_tokens", WRITTEN, "cache_read_input_tokens")
@@ -130,8 +124,9 @@ class MessageAnswer:
             elif fields["part_kind"] == "builtin-tool-return":
                 fields["tool_name"] = self.names.get(fields["tool_call_id"]) or block.kind.removesuffix(RESULT)
         self.response.closed = whole
-        if self.stop_reason in FINISH_REASONS and not (self.calls() and FINISH_REASONS[self.stop_reason] == "stop"):
-            self.response.fields["finish_reason"] = FINISH_REASONS[self.stop_reason]
+        ends.tell(self.response.fields, ends.ANTHROPIC, self.stop_reason)
+        if self.stop_reason in ("end_turn", "stop_sequence") and not self.calls():
+            self.response.fields["finish_reason"] = "stop"
         note(self.response.fields, {"stop_reason": self.stop_reason})
 
     def spent(self) -> Fields | None:

@@ -7,6 +7,7 @@ from typing import Any, Final
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Violation
 from pipeline.assembly.parts import Message, Part
+from pipeline.dialects import ends
 from pipeline.dialects.anthropic.keys import note
 from pipeline.dialects.anthropic.message import set_apart
 from pipeline.dialects.claude_code.blocks import part_of, prompts
@@ -20,7 +21,6 @@ COMMANDS: Final = ("<local-command-", "<command-name>", "<command-message>", "<b
 UNSAID: Final = frozenset({"type", "message", "parent_tool_use_id", "session_id", "uuid"})
 OF_MESSAGE: Final = frozenset({"id", "type", "role", "model", "content", "usage", "stop_reason"})
 ENDING: Final = frozenset({"end_turn", "stop_sequence", "max_tokens", "model_context_window_exceeded", "refusal"})
-FINISH: Final = {"max_tokens": "length", "model_context_window_exceeded": "length", "refusal": "content_filter"}
 
 
 def assistant(builder: Builder, event: Fields) -> None:
@@ -184,8 +184,7 @@ def _tell(thread: Thread, response: Message, message: Fields) -> None:
 
 def stopped(response: Message, reason: str) -> None:
     """Set why the model stopped."""
-    if reason in FINISH:
-        response.fields["finish_reason"] = FINISH[reason]
+    ends.tell(response.fields, ends.ANTHROPIC, reason)
     note(response.fields, {"stop_reason": reason})
 
 

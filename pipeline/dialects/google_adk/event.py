@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from pipeline.assembly.dialect import Violation
 from pipeline.assembly.parts import Message
+from pipeline.dialects import ends
 from pipeline.dialects.google_adk.parts import parts_of, spelled
 from pipeline.dialects.wire_values import is_number, objects
 from pipeline.turns.tokens import tier_of
@@ -44,14 +45,6 @@ TIERS: Final = {"ON_DEMAND_FLEX": "flex", "ON_DEMAND_PRIORITY": "priority", "ON_
     "PROVISIONED_THROUGHPUT": "provisioned"
 }
 BY_PROMPT: Final = re.compile(r"(.*/)?gemini-[12]\b")  # models whose searches Google bills once for a prompt
-FILTERED: Final = frozenset(
-    {"SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR", "JAILBREAK"}
-    | {"IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION", "ESCALATION", "PUP_LIMITED_DISABLED"}
-)
-FAILED: Final = frozenset(
-    {"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MISSING_THOUGHT_SIGNATURE", "OTHER"}
-    | {"MALFORMED_RESPONSE", "NO_IMAGE", "IMAGE_OTHER"}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +101,9 @@ def usage_of(counts: Fields) -> Fields | None:
         if known:
             usage[name] = sum(known)
     usage |= {name: counts[key] for name, key in USAGE.items() if is_number(counts.get(key))}
+    thoughts, spoken = usage.get("thinking_tokens"), counts.get("candidatesTokenCount")
+    if thoughts and usage.get("total_tokens") == usage.get("input_tokens", 0) + (spoken if is_number(spoken) else 0):
+        usage["output_tokens"] = spoken  # gateways count the thoughts with the answer
     for key, name in BY_MODALITY.items():
         for entry in objects(counts.get(key)):
             modality, count = str(entry.get("modality")).lower(), entry.get("tokenCount", entry.get("token_count"))
@@ -139,12 +135,10 @@ def searches(grounding: Sequence[Any], model: Any) -> Fields:
 
 def finish_reason(fields: Fields) -> str | None:
     """Return why the model stopped; None if its parts show it. A blocked prompt has only an error code."""
+    told: Fields = {}
     reason = fields.get("finishReason", fields.get("errorCode"))
-    if reason == "MAX_TOKENS":
-        return "length"
-    if not isinstance(reason, str):
-        return None
-    return "content_filter" if reason in FILTERED else "error" if reason in FAILED else None
+    ends.tell(told, ends.GEMINI, reason.upper() if isinstance(reason, str) else reason)
+    return told.get("finish_reason")
 
 
 @dataclass(slots=True, eq=False)

@@ -16,7 +16,7 @@ from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Messages, Reader
 from pipeline.dialects.google_adk.event import IDENTITY, USER, Memory, read
 from pipeline.dialects.google_adk.events import apply
-from pipeline.dialects.google_adk.parts import CODE, META, SIGNATURE, spelled
+from pipeline.dialects.google_adk.parts import CODE, META, signature_of, spelled
 from pipeline.dialects.google_adk.whole import PREFIX
 from pipeline.dialects.history import MessagePlace, exchanges
 from pipeline.turns.times import epoch_ms
@@ -143,10 +143,10 @@ def _act(events: list[Fields], message: Fields) -> None:
 
 
 def part_of(part: Fields, *, is_own: bool) -> list[Fields]:
-    """Return a part of a response; empty if ADK has no such part. `is_own`: it came from ADK, with its signatures."""
+    """Return a part of a response; empty if ADK has no such part. `is_own`: it came from ADK."""
     kind = part.get("part_kind")
-    signature = part.get("signature" if kind == "thinking" else SIGNATURE)
-    signed = {"thoughtSignature": signature} if is_own and signature is not None else {}
+    signature = signature_of(part) if kind != "thinking" else part.get("signature") if is_own else None
+    signed = {"thoughtSignature": signature} if signature is not None else {}
     if kind == "text":
         return [_restored({"text": part.get("content") or "", **signed}, part)]
     if kind == "thinking":

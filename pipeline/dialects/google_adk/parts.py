@@ -113,6 +113,16 @@ def return_part(part: Fields, call_id: str, name: str) -> Fields:
     return {**fields, META: rest} if rest else fields
 
 
+def signature_of(part: Fields) -> str | None:
+    """Return the signature of a thought that Google wants back with a call or a text, from whatever wire it came.
+
+    Pydantic AI has it in its details; one of pi's that is JSON is another provider's.
+    """
+    details = part.get("provider_details")
+    signature = part.get(SIGNATURE, details.get("thought_signature") if isinstance(details, dict) else None)
+    return signature if isinstance(signature, str) and not signature.startswith("{") else None
+
+
 def user_prompts(parts: Iterable[Fields]) -> list[Fields]:
     """Return a user's Content as one user-prompt part; empty if it has no content."""
     content = [_content_item(part) for part in parts]

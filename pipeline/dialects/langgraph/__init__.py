@@ -45,15 +45,18 @@ def _has_messages(state: Fields) -> bool:
 
 
 def shows(event: Any) -> Sequence[Shown]:
-    """Return text and thoughts of chunks, and the calls of tools; not those of agents inside tools."""
+    """Return text and thoughts of chunks, and the calls of tools; not of agents inside tools, nor of hidden calls."""
     parsed = _heard(event)
     if parsed is None or (parsed.namespace and parsed.namespace[0].startswith(OF_TOOLS)):
         return ()
     match parsed:
         case StreamEvent(mode="messages", data=[dict() as raw, dict()]):
             return _of_chunk(raw)
-        case StreamEvent(mode="events", data={"event": "on_chat_model_stream", "data": {"chunk": dict() as raw}}):
-            return _of_chunk(raw)
+        case StreamEvent(
+            mode="events", data={"event": "on_chat_model_stream", "data": {"chunk": dict() as raw}} as data
+        ):
+            tags = data.get("tags")
+            return () if isinstance(tags, list) and events.HIDDEN in tags else _of_chunk(raw)
         case StreamEvent(mode="v3:messages", data={"delta": dict() as delta} | [{"delta": dict() as delta}, _]):
             return _of_delta(delta)
         case StreamEvent(mode="v3:tools", data={"event": "tool-started", "tool_name": str(name)}):
@@ -69,7 +72,7 @@ def _of_chunk(raw: Fields) -> list[Shown]:
     shown = []
     for block in content if isinstance(content, list) else [content]:
         match block:
-            case str(text) | {"type": "text", "text": str(text)} if text:
+            case str(text) | {"type": "text", "text": str(text)} | {"type": "refusal", "refusal": str(text)} if text:
                 shown.append(Shown("text", text))
             case {"type": "thinking", "thinking": str(text)} | {"type": "reasoning", "reasoning": str(text)} if text:
                 shown.append(Shown("thinking", text))

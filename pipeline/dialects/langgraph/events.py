@@ -4,6 +4,8 @@
 |---|---|
 | values | the whole state; the first is from before the run, the root's last is authoritative |
 | updates | a node's output: whole messages, which replace chunks |
+| … with RemoveMessage `__remove_all__` | a history that is written anew: what was said stays |
+| a human message with `lc_source`, or new in such a history | SystemMessage custom:langgraph.notification |
 | `__interrupt__` in both | SystemMessage custom:langgraph.interrupt |
 | messages | chunks, added up by task and id; whole messages that were not streamed |
 | messages/metadata, messages/partial, messages/complete | a message's metadata; the message so far; the whole message |

@@ -15,11 +15,13 @@ from typing import Any, Final
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Messages, Reader
 from pipeline.dialects.exports import Names, paired, spoken
+from pipeline.dialects.google_adk.parts import signature_of
 from pipeline.dialects.history import MessagePlace, exchanges
-from pipeline.dialects.langgraph.parts import META
+from pipeline.dialects.langgraph.parts import META, SIGNATURES
 from pipeline.dialects.langgraph.shapes import message_of
-from pipeline.dialects.langgraph.stream import Entry, Stream
+from pipeline.dialects.langgraph.stream import Entry, Stream, made_by_program
 from pipeline.dialects.langgraph.turn import write
+from pipeline.dialects.openai_chat.keys import REFUSAL
 from pipeline.dialects.wire_values import text_or_json
 from topics.json_text import Fields
 from turnmill.errors import InvalidRecord, Reason
@@ -88,6 +90,8 @@ def _response(response: Fields) -> Fields:
         kind = part.get("part_kind", "")
         if kind == "tool-call":
             (broken if _is_broken(part) else calls).append(_call(part))
+            if (signature := signature_of(part)) is not None:
+                extra.setdefault(SIGNATURES, {})[str(part.get("tool_call_id", ""))] = signature
         elif kind == "thinking" and part.get(META, {}).get("as") == "reasoning_content":
             extra["reasoning_content"] = part.get("content", "")
         else:
@@ -154,6 +158,8 @@ def _block(parts: Any, index: int, part: Fields) -> list[Fields]:
     """Return a part of a response, other than a call of a tool, as content blocks."""
     kind, meta = part.get("part_kind", ""), part.get(META, {})
     if kind == "text":
+        if part.get(REFUSAL):
+            return [{"type": "refusal", "refusal": part.get("content") or ""}]
         block: Fields = {"type": "text", "text": part.get("content") or ""}
         return [{**block, "annotations": meta["annotations"]} if "annotations" in meta else block]
     if kind == "thinking":
@@ -221,7 +227,14 @@ def _content(content: Any) -> Any:
 def split(messages: Messages) -> list[Messages]:
     """Cut before each user message that follows an answer; system messages are not part of a thread."""
     read = [message for message in map(_read, messages) if message["type"] in ("human", "ai", "tool")]
-    return exchanges(read, lambda message: MessagePlace.PROMPT if message["type"] == "human" else MessagePlace.ANSWER)
+    return exchanges(read, _place_in_exchange)
+
+
+def _place_in_exchange(message: Fields) -> MessagePlace | None:
+    """Return the place of a message; None for the words of a program."""
+    if message["type"] != "human":
+        return MessagePlace.ANSWER
+    return None if made_by_program(message) else MessagePlace.PROMPT
 
 
 def _read(raw: Fields) -> Fields:

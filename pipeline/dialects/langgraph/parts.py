@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
+from pipeline.dialects.google_adk.parts import SIGNATURE
+from pipeline.dialects.openai_chat.keys import REFUSAL
 from pipeline.dialects.wire_values import objects, text_or_empty
 from pipeline.turns.arguments import arguments
 from pipeline.turns.media_kinds import url_kind
@@ -22,6 +24,7 @@ FIRST: Final = frozenset({"code_interpreter_call", "mcp_call", "image_generation
 INLINE: Final = re.compile(r"data:([^;,]+);base64,")
 MEDIA: Final = {"image": "image/png", "audio": "audio/wav", "video": "video/mp4", "file": "application/octet-stream"}
 META: Final = "meta:langchain"
+SIGNATURES: Final = "__gemini_function_call_thought_signatures__"  # signatures by the ids of calls
 SERVER_CALLS: Final = frozenset({"server_tool_use", "server_tool_call", "mcp_tool_use"})
 RESULTS: Final = frozenset({"server_tool_result", "server_tool_call_result"})
 ANSWERED: Final = ("status", "results", "outputs", "output", "error")
@@ -37,6 +40,7 @@ def response_parts(message: Fields) -> list[Fields]:
     calls = _by_id(message)
     extra = message.get("additional_kwargs")
     extra = extra if isinstance(extra, dict) else {}
+    _sign(calls, extra.get(SIGNATURES))
     content = message.get("content")
     blocks = content if isinstance(content, list) else [content]
     thoughts = _thoughts_beside(extra, blocks)
@@ -47,6 +51,9 @@ def response_parts(message: Fields) -> list[Fields]:
             thoughts += [{"part_kind": "text", "content": block}] if block else []
         elif isinstance(block, dict) and not _is_repeated(block, blocks[:index]):
             thoughts += _block(block, calls)
+    refusal = extra.get("refusal")
+    if isinstance(refusal, str) and not any(part.get(REFUSAL) for part in thoughts):
+        thoughts += _block({"type": "refusal", "refusal": refusal}, calls) if refusal else []
     thoughts += [call for same in calls.values() for call in same]
     thoughts += [part for block in outputs if block.get("type") not in FIRST for part in _block(block, calls)]
     return _with_ids(thoughts)
@@ -62,6 +69,14 @@ def _thoughts_beside(extra: Fields, blocks: list[Any]) -> list[Fields]:
     if not isinstance(thought, str) or not thought:
         return []
     return [{"part_kind": "thinking", "content": thought, META: {"as": "reasoning_content"}}]
+
+
+def _sign(calls: dict[str, list[Fields]], signatures: Any) -> None:
+    """Add the signatures of thoughts before calls, as langchain-google-genai keeps them."""
+    for call_id, signature in signatures.items() if isinstance(signatures, dict) else ():
+        for call in calls.get(call_id, ()):
+            if isinstance(signature, str):
+                call[SIGNATURE] = signature
 
 
 def _is_repeated(block: Fields, before: list[Any]) -> bool:
@@ -113,6 +128,8 @@ def _block(block: Fields, calls: dict[str, list[Fields]]) -> list[Fields]:
         cited = block.get("annotations") or block.get("citations")
         part = {"part_kind": "text", "content": text if isinstance(text, str) else ""}
         return [{**part, META: {"annotations": cited}} if cited else part]
+    if kind == "refusal" and isinstance(block.get("refusal"), str) and block["refusal"]:
+        return [{"part_kind": "text", "content": block["refusal"], REFUSAL: True}]
     if kind in ("thinking", "reasoning"):
         return _thoughts(block)
     if kind == "image_generation_call":

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.dialects.langgraph.shapes import message_of
-from pipeline.dialects.langgraph.stream import TASK, Stream, ids_of
-from pipeline.dialects.langgraph.turn import prompt_part
+from pipeline.dialects.langgraph.stream import TASK, Stream, ids_of, made_by_program
+from pipeline.dialects.langgraph.turn import notification, prompt_part
 from pipeline.dialects.wire_values import text_or_none
 from pipeline.turns.lineage import History
 from topics.json_text import Fields
@@ -68,9 +68,12 @@ def begin(builder: Builder) -> None:
     messages = _messages(builder.context.request)
     spoken = [n for n, message in enumerate(messages) if message["type"] in ("ai", "tool")]
     asked = messages[spoken[-1] + 1 :] if spoken else messages
-    words = [message.get("content") for message in asked if message["type"] == "human"]
-    builder.scratch["stream"] = Stream(asked=words, earlier=ids_of(messages[: len(messages) - len(asked)]))
-    prompts = [prompt_part(message) for message in asked if message["type"] == "human"]
+    humans = [message for message in asked if message["type"] == "human" and not made_by_program(message)]
+    words = [message.get("content") for message in humans]
+    stream = Stream(asked=words, earlier=ids_of(messages[: len(messages) - len(asked)]))
+    stream.beside += [notification(message, builder.at) for message in asked if made_by_program(message)]
+    builder.scratch["stream"] = stream
+    prompts = [prompt_part(message) for message in humans]
     if prompts:
         builder.user_turn(prompts)
 

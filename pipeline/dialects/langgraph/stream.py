@@ -19,6 +19,7 @@ JOIN_AFTER: Final = 256  # texts from which on they are joined
 REPEATED_KEYS: Final = {"model_provider"}  # what every chunk repeats of the metadata
 READ_KEYS: Final = ("tool_call_chunks", "usage_metadata", "additional_kwargs", "chunk_position")
 CALLS: Final = ("tool_calls", "invalid_tool_calls")
+CONTENT: Final = ("type", "content", "tool_call_id", "tool_calls")
 NOT_ADDED: Final = (*CALLS, "chunk")  # fields of a first chunk that are no part of the message
 ALL: Final = "__remove_all__"
 TASK: Final = "langgraph_checkpoint_ns"  # in the metadata: the task of a message
@@ -31,7 +32,8 @@ class Entry:
 
     `rank`: step and index of the task that wrote it, if several ran at once. `old`: of an earlier run. `confirmed`: it
     is in the state. `streamed`: it was streamed before it was written. `broken`: its task began another message before
-    this one ended. `repeated`: an answer of an earlier run, in a history that was written anew.
+    this one ended. `repeated`: an answer of an earlier run, in a history that was written anew. `made`: a program wrote
+    it in the user's name.
     """
 
     message: Fields
@@ -48,6 +50,7 @@ class Entry:
     streamed: bool = True
     broken: bool = False
     repeated: bool = False
+    made: bool = False
     usage: Fields | None = None
 
     def add(self, chunk: Fields) -> None:
@@ -89,7 +92,8 @@ class Entry:
 class Stream:
     """One run so far.
 
-    `updated`: updates or states came. `valued`: the newest of these was a whole state. `begun`: the root's start came,
+    `updated`: updates or states came. `valued`: the newest of these was a whole state. `rewritten`: a node wrote the
+    history anew, so that states lack what was said. `begun`: the root's start came,
     in a form that also has its end; `root`: its run id, if it has one. `base`: the messages of the state before the
     run. `checkpoint`: the one at which the run began; `checkpoints`: those it wrote.
     """
@@ -98,6 +102,7 @@ class Stream:
     updated: bool = False
     based: bool = False
     valued: bool = False
+    rewritten: bool = False
     begun: bool = False
     root: str | None = None
     over: bool = False
@@ -159,12 +164,17 @@ class Stream:
         the user's words that began the run is an earlier run's.
         """
         messages = [message for message in map(message_of, raws) if message is not None]
+        anew = [n for n, message in enumerate(messages) if message["type"] == "remove" and message.get("id") == ALL]
+        if anew:
+            self._rewrite(messages[anew[-1] + 1 :], at)
+            self.updated, self.valued = True, False
+            return
         humans = [number for number, message in enumerate(messages) if message["type"] == "human"]
         began = max((number for number in humans if messages[number].get("content") in self.asked), default=0)
         for number, message in enumerate(messages):
             known = self._find(message)
             if message["type"] == "remove":
-                self.state = [] if message.get("id") == ALL else [entry for entry in self.state if entry is not known]
+                self.state = [entry for entry in self.state if entry is not known]
             elif known is not None:
                 known.message, known.last_at = _keeping_usage(message, known.message), at
             else:
@@ -179,10 +189,14 @@ class Stream:
         messages = [message for message in map(message_of, raws) if message is not None]
         first = not self.based and not self.updated and not any(entry.namespace == () for entry in self.heard)
         if first:
-            self.base = messages
+            self.base = [message for message in messages if not made_by_program(message)]
             self.earlier |= ids_of(messages)
         before = list(self.state)
-        self.state = []
+        if not first and self._is_anew(messages):
+            self._rewrite(messages, at)
+            before, messages = [], []
+        else:
+            self.state = []
         for message in messages:
             known = next((entry for entry in before if _same(entry.message, message)), None)
             if known is None:
@@ -195,6 +209,53 @@ class Stream:
         self.based = True
         self.updated = self.updated or not first
         self.valued = not first
+
+    def _is_anew(self, messages: list[Fields]) -> bool:
+        """Return True for a history that was written anew: with a new summary, or without its first messages."""
+        if self.rewritten or any(made_by_program(message) and self._find(message) is None for message in messages):
+            return True
+        kept = [any(_same(entry.message, message) for message in messages) for entry in self.state]
+        return True in kept and not kept[0] and all(kept[kept.index(True) :])
+
+    def _rewrite(self, messages: list[Fields], at: int) -> None:
+        """Take over a history that was written anew: what was said before stays, in its order.
+
+        Messages that come again under other ids are known by their content. Unknown ones before the last known one, or
+        before the user's words, are of earlier runs. A new one in the user's name is a program's: users write none
+        while a graph runs.
+        """
+        self.rewritten = True
+        heard = {name for entry in self.heard for name in entry.ids}
+        known = [self._find(message) for message in messages]
+        for number, message in enumerate(messages):
+            if known[number] is None and message.get("id") not in heard:
+                known[number] = self._said(message, known)
+        made = [entry is None and self._is_made(message) for entry, message in zip(known, messages, strict=True)]
+        humans = [n for n, message in enumerate(messages) if message["type"] == "human" and not made[n]]
+        begun = max([*humans, *(n for n, entry in enumerate(known) if entry is not None)], default=-1)
+        for number, (message, entry) in enumerate(zip(messages, known, strict=True)):
+            if entry is not None:
+                entry.message = _keeping_usage(message, entry.message)
+                continue
+            new = self._confirmed(message, at)
+            new.made = made[number]
+            new.old = number <= begun and not new.made and message.get("id") not in heard
+            ahead = (n for n, other in enumerate(self.state) if not other.old)
+            self.state.insert(next(ahead, len(self.state)) if new.old else len(self.state), new)
+
+    def _is_made(self, message: Fields) -> bool:
+        told = self.based or bool(self.asked)  # what the user has said is known
+        foreign = told and message.get("content") not in self.asked
+        return made_by_program(message) or (message["type"] == "human" and foreign)
+
+    def _said(self, message: Fields, taken: list[Entry | None]) -> Entry | None:
+        """Return the newest entry of this content that is not taken."""
+        for entry in reversed(self.state):
+            if all(entry.message.get(key) == message.get(key) for key in CONTENT) and not any(
+                e is entry for e in taken
+            ):
+                return entry
+        return None
 
     def _find(self, message: Fields) -> Entry | None:
         return next((entry for entry in self.state if _same(entry.message, message)), None)
@@ -219,6 +280,12 @@ class Stream:
 def ids_of(messages: Iterable[Fields]) -> set[str]:
     """Return the ids of messages, as far as they have some."""
     return {message["id"] for message in messages if isinstance(message.get("id"), str)}
+
+
+def made_by_program(message: Fields) -> bool:
+    """Return True if a program wrote a message in the user's name (`add_notification_metadata` of langchain-core)."""
+    extra = message.get("additional_kwargs")
+    return isinstance(extra, dict) and isinstance(extra.get("lc_source"), str)
 
 
 def is_text(chunk: Fields) -> bool:

@@ -7,27 +7,12 @@ from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.parts import Message, Part, awaiting
+from pipeline.dialects import ends
 from pipeline.dialects.langgraph.parts import META, content, response_parts
-from pipeline.dialects.langgraph.stream import OF_TOOLS, Entry, Stream
+from pipeline.dialects.langgraph.stream import OF_TOOLS, Entry, Stream, made_by_program
 from pipeline.dialects.wire_values import objects, text_or_empty
 from pipeline.turns.tokens import STANDARD
 from topics.json_text import Fields
-
-REASONS: Final = {
-    "stop": "stop",
-    "end_turn": "stop",
-    "completed": "stop",
-    "stop_sequence": "stop",
-    "tool_calls": "tool_call",
-    "tool_use": "tool_call",
-    "function_call": "tool_call",
-    "length": "length",
-    "max_tokens": "length",
-    "incomplete": "length",
-    "content_filter": "content_filter",
-    "safety": "content_filter",
-    "refusal": "content_filter",
-}
 
 LIFETIMES: Final = ("ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens")
 TIERS: Final = ("flex", "priority")
@@ -61,6 +46,8 @@ def write(builder: Builder, stream: Stream, end: str) -> None:
             _respond(builder, entry, message, whole=whole, billed=told)
         elif kind == "tool" and whole:
             _answer(builder, entry, message)
+        elif kind == "human" and _is_made(entry):
+            builder.messages.append(notification(message, entry.at))
         elif kind == "human" and whole and builder.last_response() is None:
             prompts.append(prompt_part(entry.message))
         elif kind == "human" and whole:
@@ -105,7 +92,7 @@ def _newest_prompts(stream: Stream) -> list[Entry]:
     """Return the user's messages after the last answer in the state from before the run."""
     old = [entry for entry in stream.state if entry.old and entry.message.get("type") in ("ai", "tool", "human")]
     spoken = [n for n, entry in enumerate(old) if entry.message["type"] != "human"]
-    return old[spoken[-1] + 1 :] if spoken else old
+    return [entry for entry in (old[spoken[-1] + 1 :] if spoken else old) if not _is_made(entry)]
 
 
 def _in_order(entries: list[Entry]) -> list[Entry]:
@@ -120,6 +107,11 @@ def _in_order(entries: list[Entry]) -> list[Entry]:
         ordered[start:end] = sorted(ordered[start:end], key=lambda entry: entry.rank or (0, 0))
         start = end
     return ordered
+
+
+def _is_made(entry: Entry) -> bool:
+    """Return True for a message that a program wrote in the user's name."""
+    return entry.made or made_by_program(entry.message)
 
 
 def _is_new(entry: Entry) -> bool:
@@ -154,14 +146,15 @@ def response_fields(message: Fields) -> Fields:
         "model_name": metadata.get("model_name", metadata.get("model")),
         "provider_name": metadata.get("model_provider"),
         "provider_response_id": metadata.get("id"),
-        "finish_reason": REASONS.get(str(reason).lower()),
+        "finish_reason": None if reason is None else ends.finish(ends.LANGCHAIN, str(reason).lower()),
     }
     fields = {key: value for key, value in fields.items() if isinstance(value, str)}
     if fields.get("finish_reason") == "stop" and (message.get("tool_calls") or message.get("invalid_tool_calls")):
         fields["finish_reason"] = "tool_call"
     if isinstance(message.get("usage_metadata"), dict):
         fields["usage"] = _usage(message["usage_metadata"], metadata.get("service_tier"))
-    return {**fields, **_other_fields(message)}
+    said = {"finish_reason": reason} if fields.get("finish_reason") == "error" else {}
+    return {**fields, **_other_fields({**message, **said})}
 
 
 def _usage(usage: Fields, tier: Any) -> Fields:
@@ -228,6 +221,15 @@ def tool_return(message: Fields) -> Fields:
     if artifact is not None:
         part["metadata"] = artifact
     return {**part, **_other_fields({key: value for key, value in message.items() if key != "name"})}
+
+
+def notification(message: Fields, at: int) -> Message:
+    """Return the system message for words that a program wrote in the user's name, such as a summary."""
+    extra = message.get("additional_kwargs")
+    told = extra if isinstance(extra, dict) else {}
+    about = {"id": message.get("id"), "source": told.get("lc_source"), "data": told.get("lc_data")}
+    known = {key: value for key, value in about.items() if value is not None}
+    return _system(at, "custom:langgraph.notification", {**known, "content": content(message.get("content"))})
 
 
 def prompt_part(message: Fields) -> Fields:

@@ -8,6 +8,7 @@ from typing import Any, Final
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Violation
 from pipeline.assembly.parts import Message, Part
+from pipeline.dialects import ends
 from pipeline.dialects.openai_agents.answer import FAILED, OPENING, TERMINAL, Memory, ResponseAnswer, is_read
 from pipeline.dialects.openai_agents.items import sources
 from pipeline.dialects.openai_responses.keys import FAKE_ID
@@ -19,7 +20,6 @@ from topics.json_text import Fields
 
 OPEN: Final = "answer"
 PLACES: Final = ("output_index", "content_index", "summary_index", "args_index")
-REASONS: Final = {"max_output_tokens": "length", "content_filter": "content_filter"}
 
 
 def raw(builder: Builder, event: Fields) -> None:
@@ -123,7 +123,7 @@ def _end(builder: Builder, response: Fields) -> None:
     details = response.get("incomplete_details")
     if response.get("status") == "incomplete" or details:
         reason = details.get("reason") if isinstance(details, dict) else None
-        fields["finish_reason"] = REASONS.get(str(reason), "error")
+        fields["finish_reason"] = ends.finish(ends.RESPONSES, str(reason))
     settle(builder)
     memory.is_over = True
 

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any, Final, Literal
 
 from pipeline.assembly.dialect import Dialect, Format, Shown, StreamEnd
-from pipeline.dialects import model_calls
+from pipeline.dialects import ends, model_calls
 from pipeline.dialects.model_calls import ERROR, REQUEST
 from pipeline.dialects.openai_chat import events, formats, request
+from pipeline.dialects.openai_chat.thoughts import blocks_in, text_of
 from pipeline.turns import essence_filters as drop
 from pipeline.turns.losses import Carrier, Loss
 from turnmill.wire.registry import WIRES
@@ -57,7 +58,7 @@ def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
         match choice:
             case {"index": int(index)} if index != 0:
                 continue
-            case {"finish_reason": str(reason)} if reason and reason != "error":
+            case {"finish_reason": str(reason)} if reason and ends.over_chat(reason) != "error":
                 return "complete"
     return before
 
@@ -88,6 +89,8 @@ def _of_delta(delta: dict[str, Any]) -> list[Shown]:
         match detail:
             case {"text": thought} | {"summary": thought}:
                 thoughts.append(thought)
+    if not any(thoughts):
+        thoughts += [text_of(piece) for _, _, piece in blocks_in(delta)]
     calls = delta.get("tool_calls")
     tools = [_tool(call) for call in calls] if isinstance(calls, list) else []
     return [*_shown("thinking", thoughts), *_shown("text", texts), *_shown("tool", tools)]

@@ -4,8 +4,9 @@
 |---|---|
 | turnmill.request | a call begins; its new messages are the request after the previous response |
 | turnmill.error | the server refused the call: interrupted, unless another call follows |
-| chat.completion.chunk | adds the delta of choice 0 to the response; its `finish_reason` ends the call well |
+| chat.completion.chunk | adds the delta of choice 0 to the response; its `finish_reason` ends the call |
 | chat.completion | a whole answer |
+| `finish_reason` | of any provider, in any case of letters; `error`, and what `dialects/ends.py` lacks, fail the call |
 | `[DONE]` | the end of a call's stream; after it an error is SystemMessage `error`, and all else is refused |
 | `error`, alone or beside choices | the call failed; a later `finish_reason` changes nothing |
 | any other with choices | as a chunk, whatever its `object` is |
@@ -24,11 +25,12 @@ from typing import Any, Final, NamedTuple
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Delta, Handler, Stretch, Violation
 from pipeline.assembly.parts import Message
-from pipeline.dialects import model_calls
+from pipeline.dialects import ends, model_calls
 from pipeline.dialects.model_calls import calls_of
-from pipeline.dialects.openai_chat.answer import GROWING, ChoiceAnswer, usage_of
+from pipeline.dialects.openai_chat.answer import GROWING, ChoiceAnswer
 from pipeline.dialects.openai_chat.keys import META, note
 from pipeline.dialects.openai_chat.request import READER
+from pipeline.dialects.openai_chat.usage import usage_of
 from pipeline.dialects.wire_values import counted
 from pipeline.turns.tokens import tier_of
 from topics.json_text import Fields
@@ -36,8 +38,6 @@ from topics.json_text import Fields
 DONE: Final = "[DONE]"
 CHUNK: Final = "chat.completion.chunk"
 WHOLE: Final = "chat.completion"
-FINISH_REASONS: Final = {"length": "length", "content_filter": "content_filter", "error": "error"}
-PLAIN: Final = frozenset({"stop", "tool_calls", "function_call", *FINISH_REASONS})
 OF_CHUNK: Final = frozenset({"id", "object", "created", "model", "choices", "usage", "error", "obfuscation", "message"})
 VARIED: Final = dict.fromkeys(("choices", "created", "obfuscation"))  # fields in which chunks may differ
 OF_CHOICE: Final = frozenset({"index", "delta", "message", "finish_reason", "logprobs"})
@@ -66,15 +66,15 @@ def chunk(builder: Builder, event: Fields) -> None:
         _count(builder, answers.main.response, usage)
     if failure:
         model_calls.fail(builder, failure)
-    elif answers.main.finish == "error":
-        model_calls.fail(builder, "the server ended the answer with finish_reason error")
+    elif answers.main.failed and builder.ended != "error":
+        model_calls.fail(builder, f"the server ended the answer with finish_reason {answers.main.finish}")
 
 
 def chunks(builder: Builder, events: list[Any], start: int) -> int:
     """Append consecutive chunks that extend the text or the thought, and otherwise are alike (a Stretch)."""
     calls, first = calls_of(builder), _text_chunk(events[start])
     answers: Choices | None = calls.answer
-    if first is None or answers is None or calls.shut or answers.main.finish == "error":
+    if first is None or answers is None or calls.shut or answers.main.failed:
         return start
     part = answers.main.growing(first.key)
     if part is None:
@@ -188,7 +188,8 @@ def _add(builder: Builder, answers: Choices, choice: Fields, *, whole: bool) -> 
     reason = choice.get("finish_reason")
     if isinstance(reason, str) and reason and answer.finish is None:
         answer.finish = reason
-        if answer is answers.main and reason != "error" and builder.ended != "error":
+        answer.failed = ends.over_chat(reason) == "error"
+        if answer is answers.main and not answer.failed and builder.ended != "error":
             _end(builder)
 
 
@@ -197,10 +198,12 @@ def _end(builder: Builder) -> None:
     response = answers.main.response
     response.last_at = builder.at
     reason = answers.main.finish
-    if reason in FINISH_REASONS:
-        response.fields["finish_reason"] = FINISH_REASONS[reason]
-    elif reason is not None and reason not in PLAIN:
-        note(response.fields, {"finish_reason": reason})
+    if reason is None:
+        response.fields["finish_reason"] = None
+        note(response.fields, {"ended_by": DONE})
+    elif reason not in ("stop", "tool_calls"):
+        ends.tell(response.fields, ends.ALL, reason.lower())
+        note(response.fields, {"finish_reason": reason if reason not in ends.CHAT else None})
     model_calls.end_call(builder, awaits=bool(answers.main.calls()))
 
 
@@ -236,7 +239,7 @@ def _settle(builder: Builder) -> None:
     answers: Choices | None = calls_of(builder).answer
     if answers is None or not model_calls.settle_answer(builder, answers.main):
         return
-    for annotation in answers.main.annotations:
+    for annotation in answers.main.citations():
         _source(builder, annotation)
     if answers.main.executed:
         builder.system("custom:executed_tools", answers.main.executed)

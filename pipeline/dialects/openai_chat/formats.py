@@ -18,8 +18,10 @@ from pipeline.assembly.dialect import Messages, Reader
 from pipeline.dialects.exports import Names, args_text, call_id, paired, spoken, tool_name
 from pipeline.dialects.history import MessagePlace, exchanges, fill_calls
 from pipeline.dialects.openai_chat import request
-from pipeline.dialects.openai_chat.answer import CUSTOM, ChoiceAnswer
+from pipeline.dialects.openai_chat.answer import ChoiceAnswer
+from pipeline.dialects.openai_chat.calls import CUSTOM, written
 from pipeline.dialects.openai_chat.keys import META, REFUSAL, note
+from pipeline.dialects.openai_chat.thoughts import NOTED
 from pipeline.dialects.wire_values import text_or_dumped
 from topics.json_text import Fields
 from topics.part_kinds import CALLS, RESULTS
@@ -70,6 +72,10 @@ def _messages_of_response(response: Fields) -> Iterator[Fields]:
     for part in parts:
         if part.get("part_kind") == "thinking":
             message |= _thought(part, has_calls=bool(calls))
+    if "content_blocks" in message and text:  # they stand for the content
+        message["content_blocks"] = [*message["content_blocks"], {"type": "text", "text": text}]
+    if "extra_content" in response.get(META, {}):
+        message["extra_content"] = response[META]["extra_content"]
     if calls:
         message["tool_calls"] = calls
     yield message
@@ -81,18 +87,18 @@ def _messages_of_response(response: Fields) -> Iterator[Fields]:
 def _thought(part: Fields, *, has_calls: bool) -> Fields:
     """Return details, for the server that signed them; a bare thought only beside calls, where servers require it."""
     meta = part.get(META, {})
-    if "reasoning_details" in meta:
-        return {"reasoning_details": meta["reasoning_details"]}
+    if noted := {key: meta[key] for key in NOTED if key in meta}:
+        return noted
     return {meta["key"]: part.get("content") or ""} if has_calls and "key" in meta else {}
 
 
 def _call(part: Fields) -> Fields:
-    args = part.get("args")
+    args, (beside, within) = part.get("args"), written(part)
     if part.get(CUSTOM) and isinstance(args, dict):
         custom = {"name": tool_name(part.get("tool_name")), "input": str(args.get("input", ""))}
-        return {"id": part.get("tool_call_id") or call_id(""), "type": "custom", "custom": custom}
-    function = {"name": tool_name(part.get("tool_name")), "arguments": args_text(args)}
-    return {"id": part.get("tool_call_id") or call_id(""), "type": "function", "function": function}
+        return {"id": part.get("tool_call_id") or call_id(""), "type": "custom", "custom": custom, **beside}
+    function = {"name": tool_name(part.get("tool_name")), "arguments": args_text(args), **within}
+    return {"id": part.get("tool_call_id") or call_id(""), "type": "function", "function": function, **beside}
 
 
 def _result(part: Fields) -> Fields:

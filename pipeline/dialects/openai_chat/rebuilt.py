@@ -6,14 +6,16 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from pipeline.dialects.exports import args_text, pieces
-from pipeline.dialects.openai_chat.answer import CUSTOM
+from pipeline.dialects.openai_chat.calls import CUSTOM, written
 from pipeline.dialects.openai_chat.formats import block
 from pipeline.dialects.openai_chat.keys import META, REFUSAL
+from pipeline.dialects.openai_chat.thoughts import BLOCKS, NOTED, text_of
 from topics.json_text import Fields
 
 REASONS: Final = {"length", "content_filter", "error"}
-CHOICE_KEYS: Final = {"audio", "logprobs", "finish_reason"}  # keys of META that belong to the choice, not to the answer
+CHOICE_KEYS: Final = {"audio", "logprobs", "finish_reason", "ended_by"}  # keys of META that the choice has
 COUNTS: Final = {"input_tokens": "prompt_tokens", "output_tokens": "completion_tokens"}
+DONE: Final = "[DONE]"
 TEXTS: Final = ("reasoning_content", "reasoning", "content", "refusal")
 
 
@@ -23,9 +25,8 @@ def whole(response: Fields, beside: Sequence[Fields]) -> Fields:
     calls = [part for part in parts if part["part_kind"] == "tool-call"]
     reason = response.get("finish_reason")
     choice: Fields = {"index": 0, "message": _message(parts, meta) | _noted(beside)}
-    choice["finish_reason"] = (
-        reason if reason in REASONS else meta.get("finish_reason") or ("tool_calls" if calls else "stop")
-    )
+    known = reason if reason in REASONS else "tool_calls" if calls else "stop"
+    choice["finish_reason"] = None if "ended_by" in meta else meta.get("finish_reason") or known
     if "logprobs" in meta:
         choice["logprobs"] = meta["logprobs"]
     body: Fields = {"id": response.get("provider_response_id") or "chatcmpl-0", "object": "chat.completion"}
@@ -52,6 +53,8 @@ def chunks(body: Fields, *, counted: bool) -> Iterator[Fields]:
         yield {**head, "choices": [{**rest, "index": index, "delta": {}}]}
     if counted and body.get("usage"):
         yield {**head, "choices": [], "usage": body["usage"]}
+    if any(choice.get("finish_reason") is None for choice in body.get("choices", ())):
+        yield {"event": None, "data": DONE}  # all that ends such an answer
 
 
 def _deltas(message: Fields) -> Iterator[Fields]:
@@ -101,18 +104,20 @@ def _message(parts: Sequence[Fields], meta: Fields) -> Fields:
 
 def _thought(part: Fields) -> Fields:
     noted = part.get(META, {})
-    details = {"reasoning_details": noted["reasoning_details"]} if "reasoning_details" in noted else {}
-    if details and "key" not in noted:
+    details = {key: noted[key] for key in NOTED if key in noted}
+    if "in" in noted or (details and "key" not in noted):
         return details
-    return {noted.get("key", "reasoning_content"): part["content"], **details}
+    blocks = [text_of(block) for key in BLOCKS for block in noted.get(key, ())]
+    return {noted.get("key", "reasoning_content"): "".join(blocks) or part["content"], **details}
 
 
 def _call(part: Fields) -> Fields:
-    name, args = part["tool_name"], part.get("args")
+    name, args, (beside, within) = part["tool_name"], part.get("args"), written(part)
     if part.get(CUSTOM):
         call = {"name": name, "input": args["input"] if isinstance(args, dict) and "input" in args else args_text(args)}
-        return {"id": part["tool_call_id"], "type": "custom", "custom": call}
-    return {"id": part["tool_call_id"], "type": "function", "function": {"name": name, "arguments": args_text(args)}}
+        return {"id": part["tool_call_id"], "type": "custom", "custom": call, **beside}
+    function = {"name": name, "arguments": args_text(args), **within}
+    return {"id": part["tool_call_id"], "type": "function", "function": function, **beside}
 
 
 def _noted(beside: Sequence[Fields]) -> Fields:

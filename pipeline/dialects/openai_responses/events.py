@@ -10,7 +10,7 @@
 | response.reasoning_summary_text.delta, response.reasoning_text.delta, .done | thinking |
 | response.function_call_arguments.delta, .done; the same of mcp_call, custom_tool_call | the arguments of a call |
 | response.code_interpreter_call_code.delta, .done | the code of a call |
-| response.completed | the call ended well; its output, if it has items, replaces everything before |
+| response.completed | the call ended well; its output replaces everything before but finished items of other types |
 | response.incomplete | the same, cut short by the server, with the reason |
 | response.failed, error, `error` without a type | the call failed: interrupted, unless another call follows |
 | a response object, as one event | a whole answer |
@@ -29,7 +29,7 @@ from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Handler, Stretch, Violation, nothing
-from pipeline.dialects import model_calls
+from pipeline.dialects import ends, model_calls
 from pipeline.dialects.model_calls import calls_of
 from pipeline.dialects.openai_responses.keys import note
 from pipeline.dialects.openai_responses.output import Output
@@ -39,7 +39,6 @@ from pipeline.dialects.responses_progress import is_progress
 from pipeline.dialects.wire_values import number_or_none, objects
 from topics.json_text import Fields
 
-CUT: Final = {"max_output_tokens": "length", "content_filter": "content_filter"}
 UNFINISHED: Final = ("queued", "in_progress")  # the first states of an answer in the background
 READ_KEYS: Final = frozenset(
     {"id", "model", "output", "usage", "error", "object", "created_at", "tools", "instructions", "input"}
@@ -178,7 +177,7 @@ def _terminal(builder: Builder, response: Fields, status: str) -> None:
     if status == "incomplete":
         details = response.get("incomplete_details")
         reason = details.get("reason") if isinstance(details, dict) else None
-        output.response.fields["finish_reason"] = CUT.get(str(reason), "length")
+        output.response.fields["finish_reason"] = ends.finish(ends.RESPONSES, reason) if reason else "length"
     model_calls.end_call(builder, awaits=False)
     model_calls.settle_newest(builder)
     model_calls.end_call(builder, awaits=bool(output.calls()))

@@ -1,7 +1,7 @@
 """The output of a call: its items while they grow, and the final ones.
 
-The terminal event's output replaces finished items, these replace the texts of finished parts, and these the deltas. An
-item is found by `output_index`, or without one by its id, or else is the newest.
+The terminal event's output replaces finished items of its types, these replace the texts of finished parts, and these
+the deltas. An item is found by `output_index`, or without one by its id, or else is the newest.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class Output:
         if self.settled:
             return
         self.settled = True
-        items = self.final or [item.whole() for item in self._ordered()]
+        items = self._final() if self.final else [item.whole() for item in self._ordered()]
         parts = [Part(fields, done=whole) for item in items for fields in parts_of(item)]
         self.response.parts[:] = parts
         self.response.closed = whole
@@ -124,6 +124,17 @@ class Output:
     def calls(self) -> list[Part]:
         """Return the calls of the application's tools, once it is settled."""
         return [part for part in self.response.parts if part.fields["part_kind"] == "tool-call"]
+
+    def _final(self) -> list[Fields]:
+        """Return the final items, with those that were finished before and of whose type the final output has none.
+
+        Gateways list only what they hold back themselves, such as a picture.
+        """
+        kinds, items = {item.get("type") for item in self.final}, list(self.final)
+        for at, item in enumerate(self._ordered()):
+            if item.done is not None and item.done.get("type") not in kinds:
+                items.insert(at, item.done)
+        return items
 
     def _ordered(self) -> list[Item]:
         if any(item.index is None for item in self.items):

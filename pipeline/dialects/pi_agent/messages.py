@@ -25,6 +25,7 @@ from topics.json_text import Fields
 
 STOPS: Final = {"stop": "stop", "length": "length", "toolUse": "tool_call"}
 CUT_OFF: Final = {"error": "error", "aborted": "aborted", "pending": "disconnected"}  # stopReason -> how the turn ended
+NOT_STOPPED: Final = (*CUT_OFF, "deferred")
 USAGE: Final = {
     "output": "output_tokens",
     "cacheRead": "cache_read_tokens",
@@ -156,7 +157,7 @@ def response_fields(message: Fields) -> Fields:
         "model_name": model,
         "provider_name": message.get("provider"),
         "provider_response_id": message.get("responseId"),
-        "finish_reason": STOPS.get(str(stop)),
+        "finish_reason": STOPS.get(str(stop)) or (None if stop is None or stop in NOT_STOPPED else "error"),
     }
     fields = {key: value for key, value in fields.items() if isinstance(value, str)}
     if stop == "deferred":

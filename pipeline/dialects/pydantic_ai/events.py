@@ -11,7 +11,7 @@
 | enqueued_messages | steering: into the request that answers the tools, or as requests of their own |
 | tool_availability_delta, capability_load_delta, model_settings_delta | a part of the next request |
 | custom | SystemMessage data-NAME; `feedback`: feedback, too, its fields in `data` |
-| agent_run_result | the run is complete; its new messages replace those of the events |
+| agent_run_result | the run is complete; its new messages replace those of the events, but for any that it removed |
 | builtin_tool_call, builtin_tool_result | for display: the response contains both |
 | any other | SystemMessage pydantic-ai.KIND |
 
@@ -28,16 +28,15 @@ from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Delta, Handler, Stretch, nothing
-from pipeline.assembly.parts import Message, MessageKind, Part
+from pipeline.assembly.parts import Part
 from pipeline.dialects.pydantic_ai import tools
-from pipeline.dialects.pydantic_ai.keys import EXACT, PROMPT_AT
-from pipeline.dialects.pydantic_ai.messages import Converted, message, part, usage
+from pipeline.dialects.pydantic_ai.messages import message, part, usage
 from pipeline.dialects.pydantic_ai.response import close, part_delta, part_deltas, part_end, part_start, settle
+from pipeline.dialects.pydantic_ai.whole import add_message, new_messages, replace
 from pipeline.dialects.tp_events import interpret
 from pipeline.dialects.vercel_ai.content import user_prompt
 from pipeline.dialects.wire_values import objects
 from pipeline.turns.lineage import History
-from pipeline.turns.times import epoch_ms
 from topics.json_text import Fields
 
 HAS_MESSAGES: Final = "has_messages"  # key of builder.scratch: the run's messages came with its result
@@ -140,14 +139,16 @@ def finish(builder: Builder, end: str) -> None:
     settle(builder)
     if end == "complete" and not builder.scratch.get(HAS_MESSAGES):
         tools.add_implied(builder)
-    if builder.user_turns or builder.context.request is None:
-        return
-    try:
-        parts = _prompt_parts(builder.context.request)
-    except (AttributeError, KeyError, TypeError):  # a body of another shape
-        return
+    parts = [] if builder.user_turns else _asked(builder)
     if parts:
         builder.user_turn(parts)
+
+
+def _asked(builder: Builder) -> list[Fields]:
+    try:
+        return [] if builder.context.request is None else _prompt_parts(builder.context.request)
+    except (AttributeError, KeyError, TypeError):  # a body of another shape
+        return []
 
 
 def run_result(builder: Builder, event: Fields) -> None:
@@ -157,92 +158,10 @@ def run_result(builder: Builder, event: Fields) -> None:
     history = result.get("messages", state.get("message_history"))
     tokens = usage(result.get("usage", state.get("usage")))
     if history is not None:
-        replace(builder, [message(raw) for raw in new_messages(history, result, state)])
+        replace(builder, [message(raw) for raw in new_messages(history, result, state)], _asked(builder))
         builder.scratch[HAS_MESSAGES] = True
     _run_usage(builder, tokens)
     builder.ended = "complete"
-
-
-def new_messages(history: list[Fields], result: Fields, state: Fields) -> list[Fields]:
-    """Return the messages that this run added to its history."""
-    index = result.get("new_message_index", result.get("_new_message_index"))
-    if type(index) is int and 0 <= index <= len(history):
-        return history[index:]
-    run_id = result.get("run_id") or state.get("run_id")
-    numbers = [number for number, raw in enumerate(history) if run_id is not None and raw.get("run_id") == run_id]
-    return history[numbers[0] :] if numbers else history
-
-
-def replace(builder: Builder, new: list[Converted]) -> None:
-    """Build the turn from `new`. System messages and the times of the stream stay."""
-    streamed = [old for old in builder.messages if old.kind == "response"]
-    beside = _system_messages(builder)
-    builder.close_response()
-    builder.calls, builder.orphans, builder.user_turns = {}, {}, []
-    builder.messages = list(beside.get(0, ()))
-    at, number = None, 0
-    for index, converted in enumerate(new):
-        at = converted.at if converted.at is not None else at if at is not None else builder.first_at
-        if index == 0:
-            builder.began_at = builder.first_at = at
-        rest = split_prompts(builder, converted, at) if index == 0 else converted
-        if rest is None:
-            continue
-        added = add_message(builder, rest, at)
-        if added.kind == "response":
-            if number < len(streamed):
-                added.first_part_at, added.last_at = streamed[number].first_part_at, streamed[number].last_at
-            number += 1
-            builder.messages.extend(beside.pop(number, ()))
-        builder.last_at = max(builder.last_at, at)
-    for later in sorted(key for key in beside if key > 0):
-        builder.messages.extend(beside[later])
-
-
-def _system_messages(builder: Builder) -> dict[int, list[Message]]:
-    """Return system messages by the number of responses before them."""
-    beside: dict[int, list[Message]] = {}
-    responses = 0
-    for old in builder.messages:
-        if old.kind == "response":
-            responses += 1
-        elif old.kind == "system":
-            beside.setdefault(responses, []).append(old)
-    return beside
-
-
-def split_prompts(builder: Builder, first: Converted, at: int) -> Converted | None:
-    """Make the user prompts of the run's first message the user turn; return the rest of the message, None if empty."""
-    prompts = [number for number, part in enumerate(first.parts) if part["part_kind"] == "user-prompt"]
-    if not prompts:
-        return first
-    parts = [first.parts[number] for number in prompts]
-    rest = [part for number, part in enumerate(first.parts) if number not in prompts]
-    spoken = [time for part in parts if (time := epoch_ms(part.get("timestamp"))) is not None]
-    began = epoch_ms(builder.context.started_at)  # the SDK dates the prompt within the run; it was sent before
-    submitted = min(time for time in (at, *spoken, began) if time is not None)
-    if rest:
-        builder.user_turn(parts, at=submitted)
-        return Converted(first.kind, first.at, rest, first.fields, {**first.exact, PROMPT_AT: prompts})
-    builder.user_turn(parts, at=submitted, **{EXACT: first.exact})
-    return None
-
-
-def add_message(builder: Builder, converted: Converted, at: int) -> Message:
-    """Append a whole message. A request directly after a response is linked to it."""
-    exact = dict(converted.exact)
-    fields = dict(converted.fields)
-    if PROMPT_AT in exact:
-        fields[PROMPT_AT] = exact.pop(PROMPT_AT)
-    fields[EXACT] = exact
-    kind: MessageKind = "response" if converted.kind == "response" else "request"
-    added = Message(kind, at, [Part(part, done=True) for part in converted.parts], fields, closed=True, keep_empty=True)
-    if kind == "request":
-        answered = builder.last_response()
-        if answered is not None and answered.request is None:
-            answered.request = added
-    builder.messages.append(added)
-    return added
 
 
 def _run_usage(builder: Builder, tokens: Fields | None) -> None:

@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable
 from typing import Any, Final
 
+from pipeline.dialects.google_adk.parts import signature_of
 from pipeline.dialects.pydantic_ai.keys import ARGS, ARGS_STYLES, ARGS_TEXT, INVALID
 from pipeline.dialects.wire_values import is_number
 from pipeline.turns.media_kinds import URL_KINDS, url_kind
@@ -85,7 +86,9 @@ def usage(counts: Any, *, own: bool) -> Fields | None:
 
 
 def _call(part: Fields) -> list[Fields]:
-    return [{**_chosen(part), "args": _call_args(part)}]
+    signature = signature_of(part) if "provider_details" not in part else None
+    google = {"provider_name": "google", "provider_details": {"thought_signature": signature}}
+    return [{**_chosen(part), "args": _call_args(part), **(google if signature is not None else {})}]
 
 
 def _call_args(part: Fields) -> Any:

@@ -16,10 +16,10 @@ from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Messages, Reader
-from pipeline.dialects.pydantic_ai.events import replace
 from pipeline.dialects.pydantic_ai.export_parts import request_part, response_part, usage
 from pipeline.dialects.pydantic_ai.keys import EXACT, PROMPT_AT
 from pipeline.dialects.pydantic_ai.messages import message as read
+from pipeline.dialects.pydantic_ai.whole import replace
 from pipeline.dialects.vercel_ai.keys import META
 from topics.json_text import Fields
 

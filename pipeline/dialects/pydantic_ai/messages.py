@@ -54,6 +54,9 @@ def message(raw: Fields) -> Converted:
                 exact[name] = None
             else:
                 fields[name] = exact.pop(name)
+        details = raw.get("provider_details")
+        if exact.get("finish_reason", "") is None and isinstance(details, dict) and details.get("finish_reason"):
+            fields["finish_reason"] = None  # a word that Pydantic AI does not know
         if fields.get("finish_reason") == "tool_calls":
             fields["finish_reason"] = "tool_call"
         tokens = usage(raw.get("usage"))

@@ -38,6 +38,7 @@ from typing import Any, Final
 from pipeline.assembly.builder import Builder, End
 from pipeline.assembly.dialect import Delta, Handler
 from pipeline.assembly.parts import Message, Part
+from pipeline.dialects import ends
 from pipeline.dialects.vercel_ai import side_events as side
 from pipeline.dialects.vercel_ai import tools
 from pipeline.dialects.vercel_ai.keys import META
@@ -57,7 +58,6 @@ from pipeline.turns.times import epoch_ms
 from topics.json_text import Fields
 
 ENDS: Final[dict[str | None, End]] = {"error": "error", "interrupted": "disconnected"}
-FINISH_REASONS: Final = {"length": "length", "content-filter": "content_filter"}
 
 
 def _text_start(builder: Builder, event: Event) -> None:
@@ -202,8 +202,9 @@ def finish(builder: Builder, event: Event) -> None:
     stream.finished = True
     message_metadata(builder, event)
     response = builder.last_response()
-    if response is not None and reason in FINISH_REASONS:
-        response.fields["finish_reason"] = FINISH_REASONS[reason]
+    if response is not None:
+        ends.tell(response.fields, ends.AI_SDK, reason)
+        note(response.fields, {"finishReason": None if ends.AI_SDK.get(str(reason)) else reason})
 
 
 def abort(builder: Builder, event: Event) -> None:

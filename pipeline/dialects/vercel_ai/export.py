@@ -12,6 +12,7 @@ from typing import Any, Final
 import orjson
 
 from pipeline.dialects.exports import readable
+from pipeline.dialects.google_adk.parts import signature_of
 from pipeline.dialects.pydantic_ai.keys import IMPLIED
 from pipeline.dialects.vercel_ai.keys import META
 from topics.json_text import Fields
@@ -165,6 +166,8 @@ def call_part(part: Fields) -> Fields:
     fields |= {key: meta[key] for key in OF_CALL if key in meta}
     if "callProviderMetadata" not in fields and _provider(part):
         fields["callProviderMetadata"] = _provider(part)["providerMetadata"]
+    if "callProviderMetadata" not in fields and (signature := signature_of(part)) is not None:
+        fields["callProviderMetadata"] = {"google": {"thoughtSignature": signature}}
     if part["part_kind"] == "builtin-tool-call":
         fields["providerExecuted"] = True
     elif "providerExecuted" in meta:

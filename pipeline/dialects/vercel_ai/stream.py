@@ -10,6 +10,7 @@ from typing import Any, Final
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Violation
 from pipeline.assembly.parts import Message, Part
+from pipeline.dialects.google_adk.parts import SIGNATURE
 from pipeline.dialects.vercel_ai.keys import META
 from pipeline.dialects.wire_values import note_under
 from topics.json_text import Fields
@@ -18,6 +19,7 @@ Event = dict[str, Any]
 
 # Keys for a signature in a provider's metadata. Pydantic AI puts all fields under the name `pydantic_ai`.
 SIGNATURES: Final = ("signature", "redactedData", "thoughtSignature", "reasoningEncryptedContent")
+GOOGLE: Final = ("google", "vertex")
 # Fields of a provider's metadata -> those of a part.
 OF_TEXT: Final = {key: key for key in ("id", "provider_name", "provider_details")}
 OF_THINKING: Final = {key: key for key in ("signature", "provider_name", "provider_details")} | {"id": "thinking_id"}
@@ -101,6 +103,15 @@ def provider_fields(metadata: Any) -> Fields:
     return {**fields, "provider_name": provider} if fields else {}
 
 
+def googles_signature(metadata: Any) -> str | None:
+    """Return the signature of a thought that Gemini wants back with a call or a text; None if there is none."""
+    for provider in GOOGLE if isinstance(metadata, dict) else ():
+        told = metadata.get(provider)
+        if isinstance(told, dict) and isinstance(told.get("thoughtSignature"), str):
+            return str(told["thoughtSignature"])
+    return None
+
+
 def describe(fields: Fields, event: Event, names: Mapping[str, str]) -> None:
     """Take over the provider's fields of a text or thought."""
     metadata = event.get("providerMetadata")
@@ -108,3 +119,6 @@ def describe(fields: Fields, event: Event, names: Mapping[str, str]) -> None:
         note(fields, {"providerMetadata": metadata})
         provider = provider_fields(metadata)
         fields.update({name: provider[key] for key, name in names.items() if key in provider})
+        signature = googles_signature(metadata) if fields["part_kind"] == "text" else None
+        if signature is not None:
+            fields[SIGNATURE] = signature

@@ -12,11 +12,23 @@ from typing import Any, Final
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Violation
 from pipeline.assembly.parts import Message, Part
+from pipeline.dialects.google_adk.parts import SIGNATURE
+from pipeline.dialects.pydantic_ai.keys import IMPLIED
 from pipeline.dialects.pydantic_ai.messages import arguments
 from pipeline.dialects.vercel_ai import from_pydantic_ai as pydantic
 from pipeline.dialects.vercel_ai.keys import DENIED, META
 from pipeline.dialects.vercel_ai.request import answer_earlier
-from pipeline.dialects.vercel_ai.stream import Early, Event, forget, note, noted, provider_fields, stream_of, text_of
+from pipeline.dialects.vercel_ai.stream import (
+    Early,
+    Event,
+    forget,
+    googles_signature,
+    note,
+    noted,
+    provider_fields,
+    stream_of,
+    text_of,
+)
 from pipeline.turns.text import join
 from topics.json_text import Fields
 
@@ -123,7 +135,7 @@ def tool_approval_request(builder: Builder, event: Event) -> None:
 
 
 def tool_approval_response(builder: Builder, event: Event) -> None:
-    """Note the answer to an approval request, by the approval's id."""
+    """Note the answer to an approval request, by the approval's id; models get a denial as the call's result."""
     approval_id, approved = text_of(event, "approvalId"), event["approved"]
     for part in (part for message in builder.messages for part in message.parts):
         approval = noted(part, "approval")
@@ -131,6 +143,14 @@ def tool_approval_response(builder: Builder, event: Event) -> None:
             reason = {"reason": event["reason"]} if event.get("reason") is not None else {}
             note(part.fields, {"approval": {**approval, "approved": approved, **reason}})
             _describe(part, {**event, "toolMetadata": None, "title": None})
+            if approved is False:  # for an automatic denial, no tool-output-denied follows
+                denied = {
+                    "status": "error",
+                    "outcome": "denied",
+                    "content": event.get("reason") or DENIED,
+                    IMPLIED: True,
+                }
+                _answer(builder, {"type": event["type"], "toolCallId": part.fields["tool_call_id"]}, denied)
             return
     raise Violation(f"tool-approval-response: no approval has the id {approval_id!r:.80}")
 
@@ -199,8 +219,10 @@ def _describe(part: Part, event: Event) -> None:
             note(part.fields, {"providerExecuted": False})
     title, tool = event.get("title"), event.get("toolMetadata")
     note(part.fields, {"title": title, "toolMetadata": tool, "callProviderMetadata": metadata})
-    provider = provider_fields(metadata)
+    provider, signature = provider_fields(metadata), googles_signature(metadata)
     part.fields.update({key: provider[key] for key in OF_CALL if key in provider})
+    if signature is not None:
+        part.fields[SIGNATURE] = signature
 
 
 def _answers(message: Message, call: Part) -> list[Part]:

@@ -64,10 +64,104 @@ def test_text_call_result_and_text_are_two_responses() -> None:
 
 
 def test_calls_of_a_named_message_stand_behind_its_text_and_others_alone() -> None:
-    got = run(*call("c1", "{}", parentMessageId="m1"), *text("m1", "Hm."), *call("c2", "{}"), result("c1"), FINISHED)
+    got = run(*call("c1", "{}", parentMessageId="m1"), *text("m1", "Hm."), result("c1"), *call("c2", "{}"), FINISHED)
     first, second = got.messages("response")
     assert [part["part_kind"] for part in first["parts"]] == ["text", "tool-call"]
     assert [part["tool_call_id"] for part in second["parts"]] == ["c2"]
+
+
+@pytest.mark.parametrize("order", [["c1", "c2"], ["c2", "c1"]])
+@pytest.mark.parametrize("parents", [["m1", "m2"], [None, None], ["m1", None]], ids=str)
+def test_calls_that_are_whole_before_the_first_result_are_one_answer(order: list[str], parents: list[Any]) -> None:
+    """Strands and ADK over AG-UI give each of the model's parallel calls a message of its own."""
+    both = [call(f"c{n}", f'{{"n":{n}}}', parentMessageId=parent) for n, parent in enumerate(parents, 1)]
+    got = run(*text("m1", "Hm."), *both[0], *both[1], *map(result, order), *text("m3", "Sun."), FINISHED)
+    kinds = [message["message_type"] for message in got.agent_turns[0]["messages"]]
+    assert kinds == ["response", "request", "response"]
+    assert said(got) == ["Hm.", {"n": 1}, {"n": 2}, "Sun."]
+    assert [part["tool_call_id"] for part in got.parts("request")] == ["c1", "c2"]
+
+
+def test_a_call_that_ends_behind_its_result() -> None:
+    """As the client of AG-UI 1.0 has it; a call that never began has no end."""
+    (start, args, end), never = call("c1", "{}"), call("c2")[-1]
+    got = run(start, args, result("c1"), end, never, *text("m2", "Sun."), FINISHED)
+    assert said(got) == [{}, "Sun."]
+    assert got.refused == [
+        "invalid_event: seq 0+: TOOL_CALL_END: 'call:c2' is missing, or refers to nothing that is open"
+    ]
+
+
+def of_call(*ids: str) -> list[Fields]:
+    return [{"id": each, "type": "function", "function": {"name": "weather", "arguments": "{}"}} for each in ids]
+
+
+def test_the_order_of_a_snapshot_counts() -> None:
+    """ag-ui-langgraph 0.0.47 streams results under their calls' ids, and gives them others at the end."""
+    asked, calls = ASKED["messages"], {"toolCalls": of_call("c1", "c2")}
+    first, last = {"id": "m1", "role": "assistant", "content": "Hm.", **calls}, text("m2", "Sun.")
+    tools = [{"id": f"new-{n}", "role": "tool", "toolCallId": f"c{n}", "content": "sun"} for n in (1, 2)]
+    messages = [*asked, first, *tools, {"id": "m2", "role": "assistant", "content": "Sun."}]
+    both = [event for each in ("c1", "c2") for event in call(each, "{}", parentMessageId="m1")]
+    results = [result(each, messageId=each) for each in ("c1", "c2")]
+    snapshot = {"type": "MESSAGES_SNAPSHOT", "messages": messages}
+    for late in (False, True):
+        streamed = [*last, *results] if late else [*results, *last]
+        beside = {"type": "CUSTOM", "name": "note", "value": 1}
+        got = run(*text("m1", "Hm."), *both, *streamed, beside, snapshot, FINISHED)
+        kinds = [message["message_type"] for message in got.agent_turns[0]["messages"]]
+        assert kinds == ["response", "request", "response", "system"]
+        assert said(got) == ["Hm.", {}, {}, "Sun."]
+        assert [part["meta:ag_ui"]["id"] for part in got.parts("request")] == ["new-1", "new-2"]
+
+
+def test_a_snapshot_with_a_summary_removes_nothing_that_was_said() -> None:
+    """As LangChain's SummarizationMiddleware writes a history anew, within a run; AG-UI has no mark of it."""
+    summary = {"id": "s1", "role": "user", "content": "Here is a summary of the conversation to date: …"}
+    answer = {"id": "m2", "role": "assistant", "content": "Sun."}
+    tools = [{"id": "r-c2", "role": "tool", "toolCallId": "c2", "content": "sun"}]
+    second = {"id": "m1b", "role": "assistant", "toolCalls": of_call("c2")}
+    snapshot = {"type": "MESSAGES_SNAPSHOT", "messages": [summary, second, *tools, answer]}
+    streamed = [
+        *call("c1", "{}", parentMessageId="m1"),
+        result("c1"),
+        *call("c2", "{}", parentMessageId="m1b"),
+        result("c2"),
+    ]
+    got = run(*streamed, *text("m2", "Sun."), snapshot, snapshot, FINISHED)
+    assert said(got) == [{}, {}, "Sun."]
+    assert [part["tool_call_id"] for part in got.parts("request")] == ["c1", "c2"]
+    assert [turn["parts"][0]["content"] for turn in got.user_turns] == ["Weather?"]
+    (beside,) = got.messages("system")
+    assert beside["event_type"] == "custom:ag-ui.summary"
+    assert beside["event_data"] == {"id": "s1", "content": summary["content"]}
+
+
+def test_tanstack_ends_each_call_and_seals_a_thought_by_its_step() -> None:
+    """@tanstack/ai 0.58: RUN_FINISHED after each model call, whose usage is that call's; the step is sealed twice."""
+    told = {"tanstack": {"model": "m"}}
+    step = {"stepName": "step-1", "metadata": told}
+    sealed = {"type": "REASONING_ENCRYPTED_VALUE", "subtype": "message", "entityId": "step-1", "encryptedValue": "s"}
+    thought = [
+        {"type": "REASONING_MESSAGE_START", "messageId": "th1", "role": "reasoning"},
+        {"type": "STEP_STARTED", **step},
+        {"type": "REASONING_MESSAGE_CONTENT", "messageId": "th1", "delta": "Look it up."},
+        {"type": "REASONING_MESSAGE_END", "messageId": "th1"},
+    ]
+
+    def finished(reason: str, *counts: int) -> Fields:
+        usage = [dict(zip(("inputTokens", "outputTokens"), counts, strict=True))]
+        return {**FINISHED, "usage": usage, "metadata": {"tanstack": {"model": "m", "finishReason": reason}}}
+
+    first = [*thought, {"type": "STEP_FINISHED", **step}, sealed, *call("c1", "{}", parentMessageId="m1")]
+    second = [*text("m2", "Sun"), finished("length", 40, 8)]
+    got = run(*first, {"type": "STEP_FINISHED", **step}, sealed, finished("tool_calls", 20, 10), result("c1"), *second)
+    assert got.refused == []
+    assert said(got) == ["Look it up.", {}, "Sun"]
+    assert got.parts("response")[0]["signature"] == "s"
+    assert [message["finish_reason"] for message in got.messages("response")] == ["tool_call", "length"]
+    assert [message["usage"]["input_tokens"] for message in got.messages("response")] == [20, 40]
+    assert got.agent_turns[0]["completion_status"] == "complete"
 
 
 def test_the_id_of_an_answered_call_is_anothers() -> None:

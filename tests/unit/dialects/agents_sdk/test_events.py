@@ -225,7 +225,7 @@ def test_done_with_an_error_interrupts():
     ("reason", "finish"),
     [
         *[("stop", "stop"), ("length", "length"), ("content-filter", "content_filter"), ("tool-calls", "tool_call")],
-        *[("?", "stop"), (None, "stop"), (7, "stop")],
+        *[("?", "error"), (None, "stop"), (7, "stop")],
     ],
 )
 def test_the_finish_reason_is_that_of_the_last_response(reason, finish):

@@ -103,7 +103,9 @@ def test_parts_stand_in_the_order_of_their_indices() -> None:
     assert said(run(start({"type": "text", "text": "zero"}), *events, *stop())) == [["zero", "one", "two"]]
 
 
-@pytest.mark.parametrize(("reason", "kept"), [("max_tokens", "length"), ("refusal", "content_filter"), ("new", "stop")])
+@pytest.mark.parametrize(
+    ("reason", "kept"), [("max_tokens", "length"), ("refusal", "content_filter"), ("new", "error")]
+)
 def test_why_a_message_ended(reason: str, kept: str) -> None:
     (response,) = run(start(), *text("x"), *stop(reason)).messages("response")
     assert (response["finish_reason"], response["meta:anthropic"]["stop_reason"]) == (kept, reason)

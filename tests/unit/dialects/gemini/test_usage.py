@@ -112,3 +112,12 @@ def test_a_zero_behind_a_count_changes_nothing() -> None:
     first = {"candidates": [{"content": {"parts": [{"text": "a"}]}}], "usageMetadata": CALL}
     last = {"candidates": [{"finishReason": "STOP"}], "usageMetadata": {**CALL, "promptTokenCount": 0}}
     assert billed(assembled("gemini", [first, last]), "input_tokens", "output_tokens") == (1_000, 100)
+
+
+@wires
+def test_thoughts_that_are_counted_with_the_answer(wire: str) -> None:
+    """llm-rosetta 0.13 does so; the total tells it."""
+    counts = {"promptTokenCount": 100, "thoughtsTokenCount": 20, "totalTokenCount": 142}
+    for spoken in (22, 42):
+        total = over(wire, {**counts, "candidatesTokenCount": spoken}).agent_turns[0]["total_usage"]
+        assert (total["output_tokens"], total["thinking_tokens"]) == (42, 20)

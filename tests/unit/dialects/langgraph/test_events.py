@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import pytest
 
-from pipeline.dialects import DIALECTS
+from pipeline.dialects import DIALECTS, shown
+from pipeline.dialects.history import Origin, thread
 from pipeline.stores.costs.rows import usage_rows
 from pipeline.turns.tokens import tier_of
 from tests.support.assembled import Assembled, assembled
@@ -378,6 +380,106 @@ def test_an_answer_of_an_earlier_run_in_a_rewritten_history_is_not_counted_again
     assert run(before, REWRITTEN, chunk("m1", "Su"), updates(ai("m1"))).agent_turns[0]["total_usage"] == USAGE
 
 
+SUMMARY: Fields = {**human("Summary.", "s"), "additional_kwargs": {"lc_source": "summarization"}}
+OLD = (human("Rain?", "h0"), ai("m0", "Rain."))
+STATE = (*OLD, human())
+
+
+def values(*messages: Fields) -> Any:
+    return box([[], "values", {"messages": list(messages)}])
+
+
+def whole(message: Fields) -> Any:
+    return box([[], "messages", [message, TASK]])
+
+
+@pytest.mark.parametrize(
+    ("summary", "kept", "mode"),
+    [
+        *product((SUMMARY,), ((*OLD[1:], human()), (human(),), ()), ("updates", "values", "both")),
+        *product((human("Summary.", "s"),), ((*OLD[1:], human()), (human(),), ()), ("updates", "both")),
+        *product((human("Summary.", "s"),), ((*OLD[1:], human()), (human(),)), ("values",)),
+    ],
+)
+def test_a_summary_is_nobodys_words_and_nothing_old_comes_again(
+    summary: Fields, kept: tuple[Fields, ...], mode: str
+) -> None:
+    """SummarizationMiddleware of langchain 1.5: it removes all, and writes a summary and the kept messages."""
+    steps = [
+        *([whole(REMOVED), whole(summary), updates(REMOVED, summary, *kept)] if mode != "values" else []),
+        *([values(summary, *kept)] if mode != "updates" else []),
+        *([chunk("m1", "Su"), updates(ai("m1"))] if mode != "values" else []),
+        *([values(summary, *kept, ai("m1"))] if mode != "updates" else []),
+    ]
+    got = run(values(*STATE), *steps)
+    assert (said(got), got.agent_turns[0]["total_usage"]) == (["Sun."], USAGE)
+    assert [part["content"] for turn in got.user_turns for part in turn["parts"]] == ["Weather?"]
+    (beside,) = got.messages("system")
+    assert beside["event_type"] == "custom:langgraph.notification"
+    assert beside["event_data"]["content"] == "Summary."
+    assert beside["event_data"].get("source") == ("summarization" if summary is SUMMARY else None)
+
+
+def test_a_rewritten_history_tells_what_the_user_said_where_nothing_else_does() -> None:
+    """Modes `messages` and `updates` have no state from before the run."""
+    rewrite = updates(REMOVED, SUMMARY, OLD[1], human(), node="SummarizationMiddleware.before_model")
+    got = run(whole(REMOVED), whole(SUMMARY), rewrite, chunk("m1", "Sun."), updates(ai("m1")))
+    assert (said(got), got.agent_turns[0]["total_usage"]) == (["Sun."], USAGE)
+    assert [part["content"] for turn in got.user_turns for part in turn["parts"]] == ["Weather?"]
+    alone = run(
+        whole(REMOVED), whole(SUMMARY), chunk("m1", "Sun."), run={"request": {"input": {"messages": [human()]}}}
+    )
+    assert said(alone) == ["Sun."]
+    assert [part["content"] for turn in alone.user_turns for part in turn["parts"]] == ["Weather?"]
+
+
+@pytest.mark.parametrize("mode", ["updates", "values"])
+@pytest.mark.parametrize("first", [(SUMMARY,), ()], ids=["summary", "cut"])
+def test_what_a_run_has_said_before_a_summary_stays(mode: str, first: tuple[Fields, ...]) -> None:
+    """A history may be rewritten, or only cut off, between two calls of the model in one run."""
+    called, answered = ai("m1", "Hm.", tool_calls=[CALL]), tool()
+    again = ai("m2", "", tool_calls=[{**CALL, "id": "c2"}])
+    result = {**tool("rain"), "id": "t2", "tool_call_id": "c2"}
+    if mode == "updates":
+        steps = [*map(updates, (called, answered, again, result)), updates(REMOVED, *first, again, result)]
+        steps += [updates(ai("m3"))]
+    else:
+        before = [*STATE, called, answered, again, result]
+        steps = [values(*before[:n]) for n in range(4, len(before) + 1)]
+        steps += [values(*first, again, result), values(*first, again, result, ai("m3"))]
+    got = run(values(*STATE), *steps)
+    assert said(got) == ["Hm.", {"city": "Paris"}, {"city": "Paris"}, "Sun."]
+    assert [part["content"] for part in got.parts("request")] == ["sun", "rain"]
+    assert got.agent_turns[0]["total_usage"]["input_tokens"] == 36
+    assert len(got.messages("system")) == len(first)
+
+
+def test_kept_messages_may_come_again_under_other_ids() -> None:
+    copies = [{**message, "id": f"copy-{n}"} for n, message in enumerate((OLD[1], human()))]
+    got = run(values(*STATE), updates(REMOVED, SUMMARY, *copies), updates(ai("m1")), values(SUMMARY, *copies, ai("m1")))
+    assert (said(got), got.agent_turns[0]["total_usage"]) == (["Sun."], USAGE)
+
+
+def test_words_of_a_program_in_the_request_are_beside_the_conversation() -> None:
+    """langchain-core's `add_notification_metadata`, for example when a task in the background is done."""
+    extra = {"lc_source": "async_subagent", "lc_data": {"task_id": "t"}}
+    told = {**human("Task t is done."), "additional_kwargs": extra}
+    got = run(updates(ai("m1")), run={"request": {"input": {"messages": [*OLD, told]}}})
+    assert (said(got), got.user_turns) == (["Sun."], [])
+    (beside,) = got.messages("system")
+    kept = {"id": "h1", "source": "async_subagent", "data": {"task_id": "t"}}
+    assert beside["event_data"] == {**kept, "content": "Task t is done."}
+
+
+def test_a_summary_in_a_history_is_no_prompt() -> None:
+    reader = DIALECTS["langgraph"].formats[0].reader
+    assert reader is not None
+    origin = Origin("0b0c4a3e-6a53-4a9e-9d0f-0d8f4c9d1a11", "agent-1", 1_768_903_200_000)
+    document = thread(reader, [SUMMARY, OLD[1], human(), ai("m1")], origin)
+    words = [part["content"] for turn in document["turns"] if turn["turn_type"] == "user" for part in turn["parts"]]
+    assert words == ["Weather?"]
+
+
 BEFORE = (human("Rain?", "h0"), ai("m0", "Rain."))
 
 
@@ -433,6 +535,35 @@ def test_a_call_that_the_graph_hides_is_beside_the_answer(node: str, purpose: st
     assert got.agent_turns[0]["total_usage"]["input_tokens"] == 24
 
 
+def test_a_hidden_call_is_not_shown_as_it_comes() -> None:
+    piece = {"type": "AIMessageChunk", "id": "s1", "content": "Summary."}
+    event = {"event": "on_chat_model_stream", "run_id": "c", "parent_ids": ["r"], "data": {"chunk": piece}}
+    assert [each.text for each in shown("langgraph", event)] == ["Summary."]
+    assert shown("langgraph", {**event, "tags": ["nostream"]}) == ()
+
+
 def test_a_hidden_call_whose_message_is_in_the_state_is_the_answer() -> None:
     (answer,) = run(*root_events(hidden("model", ai("m1")))).messages("response")
     assert (answer["parts"][0]["content"], answer.get("meta:purpose")) == ("Sun.", None)
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+@pytest.mark.parametrize("place", ["block", "beside"])
+def test_a_refusal_is_a_text_that_is_marked(place: str, *, streamed: bool) -> None:
+    """langchain-openai 1.7 has it as a block of Responses, and beside the content of Chat Completions."""
+    content: Any = [{"type": "refusal", "refusal": "No."}] if place == "block" else ""
+    said_no = {"additional_kwargs": {"refusal": "No."}} if place == "beside" else {}
+    got = run(*([chunk("m1", content)] if streamed else []), updates(ai("m1", content, **said_no)))
+    assert got.parts("response") == [{"part_kind": "text", "content": "No.", "meta:refusal": True}]
+    (answer,) = got.export("langchain")
+    assert answer["content"] == [{"type": "refusal", "refusal": "No."}]
+
+
+def test_a_call_keeps_the_signature_of_its_thought() -> None:
+    """langchain-google-genai 4.4; Gemini 3 refuses the call without it."""
+    beside = {"__gemini_function_call_thought_signatures__": {"c1": "c2ln"}}
+    got = run(updates(ai("m1", "", tool_calls=[CALL], additional_kwargs=beside)), updates(tool(), node="tools"))
+    assert got.parts("response")[0]["meta:thought_signature"] == "c2ln"
+    assert got.export("langchain")[0]["additional_kwargs"] == beside
+    (call, *_) = [part for content in got.export("gemini") for part in content["parts"]]
+    assert call["thoughtSignature"] == "c2ln"

@@ -193,3 +193,18 @@ def test_unknown_fields_of_items_and_logprobs_are_kept() -> None:
     assert reasoning["fields"] == {"effort": 2}
     assert text == {"logprobs": words["logprobs"], "fields": {"mood": "calm", "later": 1}}
     assert got.export("openai-responses")[-1] == {"role": "assistant", "content": "Hi"}
+
+
+@pytest.mark.parametrize("listed", [["reasoning", "image_generation_call"], ["image_generation_call"]])
+def test_a_final_output_that_lacks_a_finished_text(listed: list[str]) -> None:
+    """LiteLLM 1.108 lists the picture alone, which it had not streamed."""
+    text = {"id": "msg_1", "type": "message", "content": [{"type": "output_text", "text": "Here is the picture."}]}
+    thought = {"id": "rs_1", "type": "reasoning", "summary": [{"type": "summary_text", "text": "Draw."}]}
+    picture = {"id": "ig_1", "type": "image_generation_call", "status": "completed", "result": "iVBORw0KGgo="}
+    final = [item for item in (thought, picture) if item["type"] in listed]
+    done = [{"type": "response.output_item.done", "output_index": n, "item": i} for n, i in enumerate((thought, text))]
+    got = assembled(
+        "openai-responses", [*done, {"type": "response.completed", "response": {"id": "r", "output": final}}]
+    )
+    kinds = [part["part_kind"] for part in got.parts("response")]
+    assert kinds == ["thinking", "text", "builtin-tool-call", "builtin-tool-return", "file"]

@@ -337,6 +337,24 @@ def test_the_result_is_the_truth() -> None:
     assert agent["messages"][0][EXACT]["finish_reason"] is None
 
 
+@pytest.mark.parametrize("summary", ["Summary.", None])
+@pytest.mark.parametrize("kept", [True, False])
+def test_what_a_processor_of_the_history_removed_was_said(summary: str | None, *, kept: bool) -> None:
+    """Pydantic AI 2.68: the result lacks it; `ProcessHistory` may put a summary in its place, or keep the prompt."""
+    first, second = ([*calling(call(f"c{n}", {"n": n})), answered(f"c{n}", n)] for n in (1, 2))
+    made = [request(prompt(summary))] if summary else []
+    asked = [request(prompt("hi"))] if kept else []
+    history = [*made, *asked, response(call("c2", {"n": 2})), request(answer("c2", 2)), response(text("done"))]
+    events = [*first, *second, *said("done"), result(history, 0)]
+    document = assembled(events, run={"request": {"prompt": "hi"}})
+    user, agent = document["turns"]
+    assert [part["content"] for part in user["parts"]] == ["hi"]
+    spoken = [part for message in parts(agent, "response") + parts(agent, "request") for part in message]
+    assert [part.get("args", part.get("content")) for part in spoken] == [{"n": 1}, {"n": 2}, "done", 1, 2]
+    beside = [message["event_data"] for message in agent["messages"] if message["message_type"] == "system"]
+    assert beside == ([{"content": "Summary."}] if summary else [])
+
+
 def test_the_result_of_1_x() -> None:
     history = [request(prompt("a"), run_id="r1"), response(text("b")), request(prompt("c"), run_id="r2")]
     state = {"message_history": [*history, response(text("d"), run_id="r2")], "run_id": "r2"}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.dialects.vercel_ai.keys import META
+from pipeline.dialects.vercel_ai.keys import DENIED, META
 from tests.support.assembled import START, THREAD_ID, assembled
 from tests.support.bills import bill, billed
 from turnmill.identity import thread_uuid
@@ -507,11 +507,15 @@ def test_a_step_with_an_error_is_kept_but_not_for_pydantic_ai():
 
 
 @pytest.mark.parametrize(
-    ("reason", "expected"), [("length", "length"), ("content-filter", "content_filter"), ("other", "stop")]
+    ("reason", "expected"),
+    [("length", "length"), ("content-filter", "content_filter"), ("other", None), ("unknown", None), ("new", "error")],
 )
 def test_why_the_model_stopped(reason, expected):
-    got = run(*step(*text(["x"])), {"type": "finish", "finishReason": reason})
-    assert got.messages("response")[0]["finish_reason"] == expected
+    """What the SDK knows, and ThreadProtocol lacks, is no `stop`."""
+    (response,) = run(*step(*text(["x"])), {"type": "finish", "finishReason": reason}).messages("response")
+    assert response.get("finish_reason") == expected
+    kept = None if expected in ("length", "content_filter") else {"finishReason": reason}
+    assert response.get("meta:vercel") == kept
 
 
 def test_what_follows_a_finish_still_belongs_to_the_message():
@@ -733,3 +737,36 @@ def test_a_number_past_all_floats_does_not_stop_the_turn():
     got = run(*step({**CALL, "input": '{"a": 1e400}'}, OUTPUT), STOP)
     assert got.parts("response")[0]["args"] == {"a": None}
     assert got.records[-1]["hash"]
+
+
+@pytest.mark.parametrize("reason", ["policy: no deletions", None])
+def test_an_automatic_denial_is_the_result_of_the_call(reason):
+    """ai 7.0.173: `convertToModelMessages` makes a denied execution of it, though no tool-output-denied comes."""
+    ask = {"type": "tool-approval-request", "approvalId": "a1", "toolCallId": "c1", "isAutomatic": True}
+    deny = {"type": "tool-approval-response", "approvalId": "a1", "approved": False}
+    told = deny | ({"reason": reason} if reason else {})
+    first = [CALL, CALL | {"toolCallId": "c2"}, ask, told, OUTPUT | {"toolCallId": "c2"}]
+    got = run(*step(*first), *step(*text(["No."])), STOP)
+    denied, other = got.parts("request")
+    content = reason or DENIED
+    assert (denied["tool_call_id"], denied["status"], denied["outcome"]) == ("c1", "error", "denied")
+    assert (denied["content"], other["tool_call_id"]) == (content, "c2")
+    (message,) = [message for message in got.export("vercel-ai") if message["role"] == "assistant"]
+    states = [part["state"] for part in message["parts"] if part["type"].startswith("tool-")]
+    assert states == ["approval-responded", "output-available"]
+    for name in ("anthropic", "openai-chat", "openai-responses", "langchain", "ag-ui", "google-adk", "gemini"):
+        assert content in str(got.export(name)), name
+    requests = [m["parts"] for m in got.export("pydantic-ai") if m["kind"] == "request"]
+    returned = requests[-1][0]
+    assert (returned["outcome"], returned["content"]) == ("denied", content)
+
+
+@pytest.mark.parametrize("provider", ["google", "vertex"])
+def test_googles_signatures_are_in_the_export_for_gemini(provider):
+    """Gemini 3 refuses a call without the signature of its thought."""
+    signed = {"providerMetadata": {provider: {"thoughtSignature": "c2ln"}}}
+    got = run(*step(*text(["Hm."], **signed), CALL | signed, OUTPUT), STOP)
+    (said, called), *_ = [content["parts"] for content in got.export("gemini") if content["role"] == "model"]
+    assert (said["thoughtSignature"], called["thoughtSignature"]) == ("c2ln", "c2ln")
+    (message,) = got.export("vercel-ai")
+    assert message["parts"][-1]["callProviderMetadata"] == {provider: {"thoughtSignature": "c2ln"}}
