@@ -2,6 +2,9 @@
 
 user       content: text, or (text | tool_result | image | document | …)[]
 assistant  content: text, or blocks as the stream has them
+
+In a thread that the server keeps (`"thread": {"type": "continue", …}`), a body has the new messages alone, without
+`system` and `tools`, which are those of the call that began it.
 """
 
 from __future__ import annotations
@@ -38,6 +41,14 @@ def names(message: Fields) -> dict[str, str]:
     return {block["id"]: str(block.get("name") or "") for block in calls if isinstance(block.get("id"), str)}
 
 
+def continues(body: Any) -> str | None:
+    """Return the response that a call in a thread continues: the server keeps what comes before it."""
+    match body:
+        case {"thread": {"type": "continue", "previous_message_id": str(previous)}}:
+            return previous
+    return None
+
+
 def _part(block: Fields) -> Fields:
     match block:
         case {"type": "text", "text": str(text)}:
@@ -72,4 +83,6 @@ def _file(block: Fields, content: Fields) -> Fields:
     return part
 
 
-READER: Final = RequestReader(items, lambda item: item.get("role") == "assistant", parts, names)
+READER: Final = RequestReader(
+    items, lambda item: item.get("role") == "assistant", parts, names, continues, ("system", "tools")
+)
