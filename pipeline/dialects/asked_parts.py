@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.parts import Message, Part, awaiting
 from topics.json_text import Fields
+
+NOTE: Final = "data-app-note"  # words that a program wrote in the user's name
 
 
 def write(
@@ -18,6 +20,11 @@ def write(
     `opening`: they come before the run's first response. Messages are the user turn then, and results those of calls
     that an earlier run made: `names` has their tools.
     """
+    for part in parts:
+        if part["part_kind"] == NOTE:
+            note: Fields = {"event_type": NOTE, "event_data": {"content": part["content"]}}
+            builder.messages.append(Message("system", builder.at, fields=note, closed=True))
+    parts = [part for part in parts if part["part_kind"] != NOTE]
     words = [part for part in parts if part["part_kind"] in ("user-prompt", "file")]
     if opening and words:
         builder.user_turn(_prompts(words))

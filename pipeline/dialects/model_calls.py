@@ -31,6 +31,7 @@ from topics.json_text import Fields
 
 REQUEST: Final = "turnmill.request"
 ERROR: Final = "turnmill.error"
+OUTPUT: Final = "meta:output"  # of a response beside the answer: its parts
 RETRACTED: Final = "meta:retracted"  # of a turn: {"messages": […]}, what is no longer part of the conversation
 WENT_AWAY: Final = frozenset({"complete", "disconnected", "timeout"})  # ends that don't contradict a good end
 MAX_ERROR_CHARACTERS: Final = 1_000  # of an error that is not a text
@@ -43,7 +44,8 @@ class RequestReader:
     `items`: the messages of a body. `is_own`: whether a message is the model's. `parts`: those of any other message, as
     `user-prompt`, `file`, or `tool-return` with the id of its call; none for configuration. `names`: tools by the ids
     of the calls in one of the model's messages. `continues`: the response that this call continues, if the server keeps
-    the history. `kept`: the members of a body that the server keeps then, too.
+    the history. `kept`: the members of a body that the server keeps then, too. `purpose`: of a call beside the
+    conversation. `said`: a message without what a program wrote in the user's name.
     """
 
     items: Callable[[Any], list[Fields]]
@@ -52,10 +54,13 @@ class RequestReader:
     names: Callable[[Fields], dict[str, str]] = lambda item: {}
     continues: Callable[[Any], str | None] = lambda body: None
     kept: Sequence[str] = ()
+    purpose: Callable[[Any], str | None] = lambda body: None
+    said: Callable[[Fields], Fields] = lambda item: item
 
     def history(self, body: Any) -> History:
         """Return the conversation that a request repeats."""
-        return History(self.items(body), follows=self.continues(body))
+        beside = self.purpose(body) is not None
+        return History([self.said(item) for item in self.items(body)], follows=self.continues(body), beside=beside)
 
 
 @dataclass(slots=True, eq=False)
@@ -75,6 +80,7 @@ class Calls:
     before: tuple[list[Fields] | None, str | None] = (None, None)
     refused: bool = False
     asked: Fields | None = None  # its body without the messages
+    purpose: str | None = None
     answer: Any = None
     response: Message | None = None
     whole: bool = False
@@ -106,6 +112,7 @@ def ask(builder: Builder, body: Any, kept: Fields | None = None) -> None:
     """Add the new messages in the body of a call that begins. The previous call is settled."""
     calls = calls_of(builder)
     items, continues = calls.reader.items(body), calls.reader.continues(body)
+    calls.purpose = calls.reader.purpose(body)
     if calls.refused and continues is None and not _holds(calls, items):
         take_back(builder)
     again = items == calls.items and continues == calls.continues
@@ -119,9 +126,11 @@ def ask(builder: Builder, body: Any, kept: Fields | None = None) -> None:
     for item in items:
         if calls.reader.is_own(item):
             names |= calls.reader.names(item)
-    write(builder, new, opening=opening, names=names)
     calls.before = calls.items, calls.continues
-    calls.items, calls.continues = items, continues
+    if calls.purpose is None:
+        write(builder, new, opening=opening, names=names)
+    if calls.purpose is None or opening:
+        calls.items, calls.continues = items, continues
     asked = requests.without_messages(body, builder.context.dialect, calls.asked)
     if continues is not None:
         before = kept if kept is not None else calls.asked or {}
@@ -145,7 +154,12 @@ def open_response(builder: Builder) -> Message:
     calls = calls_of(builder)
     if calls.response is None:
         ask_first(builder)
-        calls.response = builder.open_response(**({} if calls.asked is None else {requests.REQUEST: calls.asked}))
+        fields = {} if calls.asked is None else {requests.REQUEST: calls.asked}
+        if calls.purpose is None:
+            calls.response = builder.open_response(**fields)
+        else:
+            calls.response = builder.beside(calls.purpose)
+            calls.response.fields |= fields
     return calls.response
 
 
@@ -191,6 +205,9 @@ def settle_answer(builder: Builder, answer: Any) -> bool:
         return False
     whole = calls_of(builder).whole and not builder.torn
     answer.settle(whole=whole)
+    if calls_of(builder).purpose is not None:
+        answer.response.fields[OUTPUT] = [_shown(part) for part in answer.response.parts]
+        return True
     for part in answer.calls() if whole else ():
         builder.calls[part.fields["tool_call_id"]] = (answer.response, part)
     return True

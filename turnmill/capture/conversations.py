@@ -10,6 +10,7 @@ The first of these rules that applies counts:
    such beginning counts. If several calls have it, the first counts that no other call has followed yet.
 5. Any other request begins a conversation, whose thread has the id of its first run.
 
+What a program asks beside the conversation, with its whole history, follows a call in this way, and no call follows it.
 If other calls already follow the same call, the new call replaces the newest of them: it is another version, a branch.
 """
 
@@ -130,6 +131,8 @@ class Conversations:
         run, first = self._run(asked, thread, run_id)
         if before is None:
             return CallPlace(thread, run, continues=first, kept=kept)
+        if asked.names.beside:
+            return CallPlace(thread, run, before.run, kept=kept)
         replaces = self._follow(asked.scope, before.thread, before.run, run)
         return CallPlace(thread, run, before.run, replaces, kept=kept)
 
@@ -150,8 +153,9 @@ class Conversations:
         said = [*_new(asked, position.kept), *(() if answer is None else [answer])]
         last = position.kept.and_then(said).said
         ids: list[bytes | str | None] = [None if answer is None else last, response_id]
-        keys = tuple(key for key in ids if key is not None)
-        fact = Fact(asked.scope, position.thread, position.run, keys, position.continues)
+        keys = () if asked.names.beside else tuple(key for key in ids if key is not None)
+        after = None if asked.names.beside else position.continues
+        fact = Fact(asked.scope, position.thread, position.run, keys, after)
         self.learn(fact, position.kept.and_then(said, goes_on=goes_on))
         if response_id is not None and left_out:
             self._left_out.pop(asked.scope, response_id)

@@ -1,8 +1,9 @@
 """Messages of any provider in a normal form, by which conversations are compared. Pure.
 
-The form lacks everything that clients change or drop when they send a history again: system prompts, thoughts, the
-server's tools, marks for caches, white space around texts, and the splitting of a text into blocks. Consecutive
-messages of the same role are merged, since APIs differ in how they split calls and results into messages.
+The form lacks everything that clients change or drop when they send a history again: system prompts, notes that a
+program writes in the user's name, thoughts, the server's tools, marks for caches, white space around texts, and the
+splitting of a text into blocks. Consecutive messages of the same role are merged, since APIs differ in how they split
+calls and results into messages.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from turnmill.wire.envelope import encode
+from turnmill.wire.program_words import is_note
 
 Fields = dict[str, Any]
 USER: Final = "user"
@@ -110,11 +112,13 @@ def _anthropic(body: Fields) -> Iterator[NormalMessage]:
         if message.get("role") != "user":  # a system message among them is configuration, and differs between calls
             continue
         for block in objects(content):
+            if block.get("type") == "text" and is_note(str(block.get("text"))):
+                continue
             if block.get("type") == "tool_result":
                 yield NormalMessage(TOOL, _content(block.get("content")), _ids([block.get("tool_use_id")]))
             else:
                 yield NormalMessage(USER, _content([block]))
-        if isinstance(content, str):
+        if isinstance(content, str) and not is_note(content):
             yield NormalMessage(USER, content)
 
 

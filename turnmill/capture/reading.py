@@ -16,6 +16,7 @@ from turnmill.capture.providers import model_in
 from turnmill.errors import InvalidRecord
 from turnmill.limits import CAPTURED_REQUEST_BYTES, JSON_VALUES
 from turnmill.wire.envelope import loads
+from turnmill.wire.program_words import purpose_of
 
 CHARSET: Final = re.compile(r"charset\s*=\s*['\"]?([^'\";,\s]+)", re.IGNORECASE)
 UTF_8: Final = ("utf-8", "utf8", "us-ascii")
@@ -39,7 +40,8 @@ class RequestNames:
     """The names in a request; None for those that it lacks.
 
     `response`: the id of the response that it continues. `resumes`: it asks for the rest of this response, with the
-    same messages. `in_thread`: the request begins or continues a thread of Anthropic's API.
+    same messages. `in_thread`: it begins or continues a thread of Anthropic's API. `beside`: a program asks for
+    something that is no part of the conversation.
     """
 
     thread: str | None = None
@@ -50,6 +52,7 @@ class RequestNames:
     response: str | None = None
     resumes: bool = False
     in_thread: bool = False
+    beside: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +166,16 @@ def request_names(headers: Mapping[str, str], body: Any) -> RequestNames:
         response=rest or _id(previous),
         resumes=rest is not None,
         in_thread=isinstance(kept, dict),
+        beside=_is_beside(body.get("messages")),
     )
+
+
+def _is_beside(messages: Any) -> bool:
+    """Return True if the last message is a program's."""
+    match messages:
+        case [*_, {"role": "user", "content": str(text) | [{"type": "text", "text": str(text)}]}]:
+            return purpose_of(text) is not None
+    return False
 
 
 def _threads(headers: Mapping[str, str], body: Mapping[str, Any]) -> Iterator[str]:

@@ -365,3 +365,35 @@ def test_all_messages_behind_those_that_the_server_kept(tmp_path: Path) -> None:
     runs = captured(tmp_path, program)
     assert len(runs) == 3
     assert len(FORMATS["openai-chat"].write(thread(runs))) == 6
+
+
+def test_what_claude_code_asks_on_its_own_is_beside_the_conversation(tmp_path: Path) -> None:
+    """Claude Code 2.1.332: after an answer it asks what the user may type next, and is answered before they do."""
+    reminder = text("<system-reminder>\nToday's date is 2026-11-28.\n</system-reminder>")
+
+    def system(number: int) -> Fields:
+        return {"role": "system", "content": f"{number} tokens left" if number else [text("0 tokens left")]}
+
+    first = [user(reminder, text("Weather?")), system(0)]
+    second = [user(text("Weather?")), system(1), model("Sunny."), user("Thanks"), system(0)]
+    suggest = user("[SUGGESTION MODE: Suggest what the user might naturally type next into Claude Code.]\n\nFIRST: …")
+
+    def program(capture: Capture) -> None:
+        say(ask(capture, None, *first), "m1", "Sunny.")
+        say(ask(capture, None, *first, model("Sunny."), suggest), "m2", "thanks")
+        say(ask(capture, None, *second), "m3", "Welcome.")
+        say(ask(capture, None, *second, model("Welcome."), suggest), "m4", "bye")
+
+    runs = captured(tmp_path, program)
+    document = thread(runs)
+    assert [run[0]["run"].get("replaces") for run in runs] == [None] * 4
+    assert not [turn for turn in document["turns"] if "meta:branch" in turn], "no run is a version of another"
+    said = [user("Weather?"), model("Sunny."), user("Thanks"), model("Welcome.")]
+    assert plain(FORMATS["anthropic"].write(document)) == plain(said)
+    asides = [
+        (message["meta:purpose"], message["usage"]["output_tokens"], message["meta:output"][0]["content"])
+        for turn in document["turns"]
+        for message in turn.get("messages", ())
+        if "meta:purpose" in message
+    ]
+    assert asides == [("suggestion", 5, "thanks"), ("suggestion", 5, "bye")]
