@@ -1,13 +1,15 @@
-"""Conversations that the server keeps, and answers in several calls: each is one thread, equal to the SDK's own history.
+"""Conversations that servers keep, and answers in several calls: each is one thread, equal to the SDK's own history.
 
-The real packages (anthropic 2.14, google-genai 3.6.1, @anthropic-ai/sdk 1.14, @ai-sdk/google 4.0.121), captured in their
-process and by the gateway's proxy, before a scripted provider. Part of `make test-sdks`; no broker is needed.
+The real packages (anthropic 2.14, google-genai 3.6.1, @anthropic-ai/sdk 1.14, @ai-sdk/google 4.0.121, Claude Code) are
+captured in their process and by the gateway's proxy, before a scripted provider. Part of `make test-sdks`; no broker is
+needed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ from pipeline.settings import Settings
 from pipeline.turns.branches import one_branch
 from pipeline.turns.thread_document import thread_document
 from tests.sdks.keeping_provider import KeepingProvider
-from tests.sdks.proxied import WITHIN, proxy, run
+from tests.sdks.proxied import KEY, WITHIN, proxy, run
 from tests.sdks.python_sdks import HERE, environment
 from tests.sdks.recordings import by_run
 from tests.support import npm
@@ -63,7 +65,7 @@ async def test_python_sdks_captured_in_their_process(tmp_path: Path) -> None:
 @pytest.mark.parametrize("case", ["tool runner", "broken thread", "ai sdk"])
 async def test_javascript_sdks_behind_the_proxy(tmp_path: Path, case: str) -> None:
     provider = KeepingProvider()
-    home = npm.installed(HERE / "continuing", "sdks/continuing")
+    home = npm.installed(HERE / "continuing", "sdks/continuing-node")
     async with proxy(tmp_path, provider.play) as (url, settings):
         out = await run(tmp_path, url, "node", home / "continue.mjs", case)
     said = plain(json.loads(out.splitlines()[-1]))
@@ -75,6 +77,68 @@ async def test_javascript_sdks_behind_the_proxy(tmp_path: Path, case: str) -> No
         check_answers(document)
     continued = [body for body in provider.asked if "continuationToken" in body or "previous_message_id" in str(body)]
     assert continued
+
+
+async def test_claude_code_behind_the_proxy(tmp_path: Path) -> None:
+    """The prompts are the user's words, and what it asks on its own is beside the conversation."""
+    provider = KeepingProvider()
+    program = next(
+        environment("claude-agent-sdk").parents[1].glob("lib/*/site-packages/claude_agent_sdk/_bundled/claude")
+    )
+    options = (
+        "--input-format",
+        "stream-json",
+        "--output-format",
+        "stream-json",
+        "--verbose",
+        "--model",
+        "claude-opus-4-8",
+    )
+    said = ["One", "Two", "Three"]
+    async with proxy(tmp_path, provider.play) as (url, settings):
+        process = await asyncio.create_subprocess_exec(
+            *(program, "-p", *options),
+            env={
+                "PATH": os.environ["PATH"],
+                "HOME": str(tmp_path),
+                "ANTHROPIC_BASE_URL": f"{url}/proxy/anthropic",
+                "ANTHROPIC_API_KEY": KEY,
+                "CLAUDE_CODE_ENABLE_PROMPT_SUGGESTION": "1",
+                "DISABLE_AUTOUPDATER": "1",
+            },
+            cwd=tmp_path,
+            stdin=-1,
+            stdout=-1,
+            limit=2**24,
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        begin = {"subtype": "initialize", "promptSuggestions": True}
+        await _tell(process.stdin, {"type": "control_request", "request_id": "1", "request": begin})
+        for number, words in enumerate(said):
+            message = {"role": "user", "content": words}
+            await _tell(process.stdin, {"type": "user", "message": message, "parent_tool_use_id": None})
+            await asyncio.wait_for(_until(process.stdout, "prompt_suggestion" if number else "result"), WITHIN)
+        process.stdin.close()
+        await asyncio.wait_for(process.communicate(), WITHIN)
+    (document,) = threads(settings).values()
+    turns = document["turns"]
+    assert [part["content"] for turn in turns if turn["turn_type"] == "user" for part in turn["parts"]] == said
+    assert [role for role, _ in told(document)] == ["user", "assistant"] * len(said)
+    assert [answer.endswith(words) for (_, answer), words in zip(told(document)[1::2], said, strict=True)] == [True] * 3
+    purposes = [message.get("meta:purpose") for turn in turns for message in turn.get("messages", ())]
+    assert purposes.count("suggestion") == len(said) - 1
+
+
+async def _tell(stdin: asyncio.StreamWriter, value: Fields) -> None:
+    stdin.write(json.dumps(value).encode() + b"\n")
+    await stdin.drain()
+
+
+async def _until(stdout: asyncio.StreamReader, kind: str) -> None:
+    async for line in stdout:
+        if json.loads(line).get("type") == kind:
+            return
 
 
 def threads(settings: Settings) -> dict[str, Fields]:

@@ -27,12 +27,16 @@ class KeepingProvider:
 
     async def play(self, asked: Asked, answer: Answering) -> None:
         path = asked.line.split()[1].partition("?")[0]
-        body = asked.json
-        self.asked.append(body)
         if path.endswith("/v1/messages"):
-            await self._message(body, answer)
+            self.asked.append(asked.json)
+            await self._message(asked.json, answer)
+        elif path.endswith((":streamGenerateContent", ":generateContent")):
+            self.asked.append(asked.json)
+            await self._google(asked.json, answer, streams=path.endswith(":streamGenerateContent"))
+        elif asked.line.startswith("HEAD"):
+            await answer.head(size=0)
         else:
-            await self._google(body, answer, streams=path.endswith(":streamGenerateContent"))
+            await answer.whole({})
 
     async def _message(self, body: Fields, answer: Answering) -> None:
         thread, messages = body.get("thread") or {}, body["messages"]
@@ -44,6 +48,7 @@ class KeepingProvider:
                 await answer.whole({"type": "error", "error": error}, 404)
                 return
             messages = [*kept, *messages]
+        messages = [message for message in messages if message["role"] != "system"]
         name, words = f"msg_{next(self._numbers)}", _words(messages[-1])
         message = self._answered(name, words, messages)
         if thread and not {"forget this", "refuse", "fall back"} & {words}:
@@ -64,6 +69,8 @@ class KeepingProvider:
             reason = "tool_use"
         elif words == "pause":
             content[0]["text"], reason = "Once upon", "pause_turn"
+        elif words.startswith("[SUGGESTION MODE:"):
+            content[0]["text"] = "run the tests"
         elif words == "refuse":
             content[0]["text"], reason = "No.", "refusal"
         elif words == "fall back":
