@@ -247,9 +247,11 @@ class Builder:
             if streamed:
                 response.usage_streamed = True
 
-    def beside(self, purpose: str, usage: Fields, *, model: str | None = None, provider: str | None = None) -> Message:
+    def beside(
+        self, purpose: str, usage: Fields | None = None, *, model: str | None = None, provider: str | None = None
+    ) -> Message:
         """Add a response beside the answer: a call whose tokens were spent, but whose output is no part of the turn."""
-        fields: Fields = {"usage": usage, PURPOSE: purpose}
+        fields: Fields = {PURPOSE: purpose} if usage is None else {"usage": usage, PURPOSE: purpose}
         if model is not None:
             fields["model_name"] = model
         if provider is not None:

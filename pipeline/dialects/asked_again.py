@@ -28,7 +28,7 @@ HISTORY: Final[Mapping[str, tuple[str, Callable[[Fields], list[Fields]]]]] = {
     CHAT: (APIS[CHAT].history, openai_chat.messages),
     RESPONSES: (APIS[RESPONSES].history, openai_responses.messages),
 }
-ON_SERVER: Final = ("previous_response_id", "conversation", "background")
+ON_SERVER: Final = ("previous_response_id", "conversation", "background", "thread", "continuationToken")
 
 
 def answered(turn: Fields) -> tuple[Fields, int] | None:

@@ -13,6 +13,7 @@ from pipeline.assembly.dialect import Messages, Reader
 from pipeline.assembly.finish import finish
 from pipeline.assembly.parts import Context
 from pipeline.dialects import model_calls
+from pipeline.dialects.asked_parts import write
 from pipeline.dialects.model_calls import RequestReader
 from pipeline.turns.thread_document import thread_document
 from pipeline.turns.times import epoch_ms, iso
@@ -104,12 +105,12 @@ def fill_calls(
     """Fill the builder with the calls of a finished run; `respond` adds a message of the model. Return its end."""
     model_calls.begin(builder, reader)
     first = next((n for n, message in enumerate(messages) if reader.is_own(message)), len(messages))
-    model_calls.write(builder, [part for message in messages[:first] for part in reader.parts(message)], opening=True)
+    write(builder, [part for message in messages[:first] for part in reader.parts(message)], opening=True)
     for message in messages[first:]:
         if reader.is_own(message):
             respond(builder, message)
         else:
-            model_calls.write(builder, reader.parts(message))
+            write(builder, reader.parts(message))
     return "complete" if first < len(messages) else None
 
 

@@ -5,29 +5,35 @@
 
 A body repeats the whole history. Its new messages (results of tools, the user's messages) are the request after the
 previous response. The user's messages in the first body are the user turn. The rest of a body, such as a system prompt
-and definitions of tools, is kept with the response to it (`pipeline.turns.requests`). If a call broke off and another
-one has the same messages, it was retried: the first call's output is not in the conversation, and the tokens that it
-told are those of a response beside the answer.
+and definitions of tools, is kept with the response to it (`pipeline.turns.requests`); what a body leaves out since the
+server keeps it is that of the call before, or is in the event's `kept`: these members, and `calls`, tools by the ids of
+calls. If a call broke off and another one has the same messages, it was retried: the first call's output is not in the
+conversation, and the tokens that it told are those of a response beside the answer.
 
 Without any such event the stream is one call, and `run.request` its body.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
-from pipeline.assembly.parts import Message, Part, awaiting
+from pipeline.assembly.parts import Message, Part
+from pipeline.dialects.asked_parts import withdraw, write
 from pipeline.turns import requests, tokens
 from pipeline.turns.lineage import History
+from pipeline.turns.text import join
 from topics import json_text
 from topics.json_text import Fields
 
 REQUEST: Final = "turnmill.request"
 RETRY: Final = "retry"  # the purpose of an attempt that broke off, and was made again
+REFUSED: Final = "refused"  # the purpose of an answer that the model refused, and its client left out
 ERROR: Final = "turnmill.error"
+OUTPUT: Final = "meta:output"  # of a response beside the answer: its parts
+RETRACTED: Final = "meta:retracted"  # of a turn: {"messages": […]}, what is no longer part of the conversation
 WENT_AWAY: Final = frozenset({"complete", "disconnected", "timeout"})  # ends that don't contradict a good end
 MAX_ERROR_CHARACTERS: Final = 1_000  # of an error that is not a text
 
@@ -39,7 +45,8 @@ class RequestReader:
     `items`: the messages of a body. `is_own`: whether a message is the model's. `parts`: those of any other message, as
     `user-prompt`, `file`, or `tool-return` with the id of its call; none for configuration. `names`: tools by the ids
     of the calls in one of the model's messages. `continues`: the response that this call continues, if the server keeps
-    the history.
+    the history. `kept`: the members of a body that the server keeps then, too. `purpose`: of a call beside the
+    conversation. `said`: a message without what a program wrote in the user's name.
     """
 
     items: Callable[[Any], list[Fields]]
@@ -47,26 +54,34 @@ class RequestReader:
     parts: Callable[[Fields], list[Fields]]
     names: Callable[[Fields], dict[str, str]] = lambda item: {}
     continues: Callable[[Any], str | None] = lambda body: None
+    kept: Sequence[str] = ()
+    purpose: Callable[[Any], str | None] = lambda body: None
+    said: Callable[[Fields], Fields] = lambda item: item
 
     def history(self, body: Any) -> History:
         """Return the conversation that a request repeats."""
-        return History(self.items(body), follows=self.continues(body))
+        beside = self.purpose(body) is not None
+        return History([self.said(item) for item in self.items(body)], follows=self.continues(body), beside=beside)
 
 
 @dataclass(slots=True, eq=False)
 class Calls:
     """The calls of a run so far. All fields except `reader` and `settle` are about the newest one.
 
-    `settle`: completes the wire's `answer` when its call is over; calling it again changes nothing. `answer`: the
-    wire's state of the call. `whole`: it ended well. `shut`: later events belong to no call. `awaits`: it is whole,
-    and calls tools of the application, so that the run may continue.
+    `settle`: completes the wire's `answer` when its call is over; calling it again changes nothing. `before`: `items`
+    and `continues` of the call before. `refused`: its model has refused; the SDK may leave it out of what follows.
+    `answer`: the wire's state of the call. `whole`: it ended well. `shut`: later events belong to no call. `awaits`: it
+    is whole, and calls tools of the application, so that the run may continue.
     """
 
     reader: RequestReader
     settle: Callable[[Builder], None]
     items: list[Fields] | None = None
     continues: str | None = None
+    before: tuple[list[Fields] | None, str | None] = (None, None)
+    refused: bool = False
     asked: Fields | None = None  # its body without the messages
+    purpose: str | None = None
     answer: Any = None
     response: Message | None = None
     whole: bool = False
@@ -89,26 +104,40 @@ def calls_of(builder: Builder) -> Calls:
 
 def request(builder: Builder, event: Fields) -> None:
     """Handle `turnmill.request`: a call begins, and the previous one is over."""
-    body = event["request"]
+    body, kept = event["request"], event.get("kept")
     calls_of(builder).settle(builder)
-    ask(builder, body)
+    ask(builder, body, kept if isinstance(kept, dict) else None)
 
 
-def ask(builder: Builder, body: Any) -> None:
+def ask(builder: Builder, body: Any, kept: Fields | None = None) -> None:
     """Add the new messages in the body of a call that begins. The previous call is settled."""
     calls = calls_of(builder)
     items, continues = calls.reader.items(body), calls.reader.continues(body)
+    calls.purpose = calls.reader.purpose(body)
+    if calls.refused and continues is None and not _holds(calls, items):
+        take_back(builder)
     again = items == calls.items and continues == calls.continues
     if again and not calls.whole and calls.response is not None:
         withdraw(builder, calls.response)
+        _bill(builder, RETRY, calls.response)
     new = [part for item in _new(calls, items, continues) for part in calls.reader.parts(item)]
     opening = calls.items is None
     if builder.context.request is None:
         builder.context.request = body  # needed to find the run's thread
-    names = [calls.reader.names(item) for item in items if calls.reader.is_own(item)]
-    write(builder, new, opening=opening, names=dict(pair for tools in names for pair in tools.items()))
-    calls.items, calls.continues = items, continues
-    calls.asked = requests.without_messages(body, builder.context.dialect, calls.asked)
+    names = dict(_texts((kept or {}).get("calls")))
+    for item in items:
+        if calls.reader.is_own(item):
+            names |= calls.reader.names(item)
+    calls.before = calls.items, calls.continues
+    if calls.purpose is None:
+        write(builder, new, opening=opening, names=names)
+    if calls.purpose is None or opening:
+        calls.items, calls.continues = items, continues
+    asked = requests.without_messages(body, builder.context.dialect, calls.asked)
+    if continues is not None:
+        before = kept if kept is not None else calls.asked or {}
+        asked = {**{name: before[name] for name in calls.reader.kept if name in before}, **(asked or {})}
+    calls.asked = asked
     next_call(builder)
 
 
@@ -116,7 +145,7 @@ def next_call(builder: Builder) -> None:
     """Begin another call: the state of the previous one is cleared."""
     calls = calls_of(builder)
     calls.answer = calls.response = None
-    calls.whole = calls.shut = calls.awaits = False
+    calls.whole = calls.shut = calls.awaits = calls.refused = False
     builder.ended, builder.error_text = None, None
     builder.response = None  # not closed: a response that broke off stays open
     builder.torn = False
@@ -127,7 +156,12 @@ def open_response(builder: Builder) -> Message:
     calls = calls_of(builder)
     if calls.response is None:
         ask_first(builder)
-        calls.response = builder.open_response(**({} if calls.asked is None else {requests.REQUEST: calls.asked}))
+        fields = {} if calls.asked is None else {requests.REQUEST: calls.asked}
+        if calls.purpose is None:
+            calls.response = builder.open_response(**fields)
+        else:
+            calls.response = builder.beside(calls.purpose)
+            calls.response.fields |= fields
     return calls.response
 
 
@@ -173,6 +207,9 @@ def settle_answer(builder: Builder, answer: Any) -> bool:
         return False
     whole = calls_of(builder).whole and not builder.torn
     answer.settle(whole=whole)
+    if calls_of(builder).purpose is not None:
+        answer.response.fields[OUTPUT] = [_shown(part) for part in answer.response.parts]
+        return True
     for part in answer.calls() if whole else ():
         builder.calls[part.fields["tool_call_id"]] = (answer.response, part)
     return True
@@ -188,58 +225,45 @@ def finish(builder: Builder, end: str) -> None:
         builder.end_turn("disconnected")
 
 
-def write(
-    builder: Builder, parts: Sequence[Fields], *, opening: bool = False, names: Mapping[str, str] | None = None
-) -> None:
-    """Add the user's messages and results of tools to the run.
-
-    `opening`: they come before the run's first response. Messages are the user turn then, and results those of calls
-    that an earlier run made: `names` has their tools.
-    """
-    words = [part for part in parts if part["part_kind"] in ("user-prompt", "file")]
-    if opening and words:
-        builder.user_turn(_prompts(words))
-    results = [part for part in parts if part not in words]
-    if opening and results:
-        named = [_with_tool_name(part, names or {}) for part in results]
-        builder.messages.append(Message("request", builder.at, [Part(part, done=True) for part in named], closed=True))
-    for part in () if opening else parts:
-        if part["part_kind"] == "tool-return":
-            _answer(builder, part, (names or {}).get(part["tool_call_id"], ""))
-        else:
-            builder.request_after(None).parts.append(Part(part, done=True))
-
-
-def _with_tool_name(part: Fields, names: Mapping[str, str]) -> Fields:
-    if "tool_call_id" not in part:
-        return part
-    return {**part, "tool_name": names.get(part["tool_call_id"]) or part.get("tool_name", "")}
+def take_back(builder: Builder) -> None:
+    """Take the newest call out of the run: it is kept under RETRACTED, and its tokens beside the answer."""
+    calls = calls_of(builder)
+    response, opening = calls.response, calls.before[0] is None
+    if response is None:
+        return
+    withdraw(builder, response)
+    taken = [response]
+    answered = builder.last_response()
+    if opening:
+        builder.user_turns.clear()
+    elif answered is not None and (request := answered.request) is not None:
+        withdraw(builder, request)
+        answered.request, taken = None, [request, response]
+    kept = builder.notes.setdefault(RETRACTED, {"messages": []})
+    kept["messages"] += [{"message_type": each.kind, "parts": [_shown(part) for part in each.parts]} for each in taken]
+    _bill(builder, REFUSED, response)
+    calls.items, calls.continues = calls.before
+    calls.response = None
 
 
-def _prompts(words: list[Fields]) -> list[Fields]:
-    """Return prompts; if files are among the parts, all of them as one prompt."""
-    if all(part["part_kind"] == "user-prompt" for part in words):
-        return words
-    content: list[Any] = []
-    for part in words:
-        content += part["content"] if isinstance(part["content"], list) else [part["content"]]
-    return [{"part_kind": "user-prompt", "content": content}]
-
-
-def withdraw(builder: Builder, response: Message) -> None:
-    """Take a response out of the run; what it is known to have used is billed."""
+def _bill(builder: Builder, purpose: str, response: Message) -> None:
+    """Add what a response that was taken out of the run is known to have used."""
     fields = response.fields
     if any(tokens.counts(fields.get("usage")).values()):
-        names = fields.get("model_name"), fields.get("provider_name")
-        builder.beside(RETRY, fields["usage"], model=names[0], provider=names[1])
-    builder.messages = [message for message in builder.messages if message is not response]
-    builder.calls = {
-        part.fields["tool_call_id"]: (message, part)
-        for message in builder.messages
-        if message.kind == "response"
-        for part in message.parts
-        if part.done and "args" in part.fields
-    }
+        model, provider = fields.get("model_name"), fields.get("provider_name")
+        builder.beside(purpose, fields["usage"], model=model, provider=provider)
+
+
+def _shown(part: Part) -> Fields:
+    text = join(part.chunks)
+    return {**part.fields, "content": text} if text else part.fields
+
+
+def _holds(calls: Calls, items: list[Fields]) -> bool:
+    """Return True if these messages have an answer behind those of the newest call."""
+    asked = (calls.items or [])[-1:]
+    known = next((index for index in range(len(items), 0, -1) if items[index - 1 : index] == asked), len(items))
+    return any(calls.reader.is_own(item) for item in items[known:])
 
 
 def _new(calls: Calls, items: list[Fields], continues: str | None) -> list[Fields]:
@@ -257,36 +281,9 @@ def _new(calls: Calls, items: list[Fields], continues: str | None) -> list[Field
     return new
 
 
-def _answer(builder: Builder, part: Fields, name: str) -> None:
-    """Put a result after the response with its call; if its id is unknown, give it to the oldest call without an id.
-
-    If an earlier call has the id, a call without one may still be meant, if the id is the name of its function. `name`:
-    of the tool, for a result without any call, which is put after the newest response.
-    """
-    call_id = part["tool_call_id"]
-    others = (other.fields for message in builder.messages for other in message.parts)
-    if any(part["part_kind"] == "builtin-tool-return" and part["tool_call_id"] == call_id for part in others):
-        return  # the server ran the tool, and the repeated history contains its result
-    response = builder.last_response()
-    if response is not None:
-        known = call_id in builder.calls
-        nameless = (call for call in response.parts if call.done and call.fields.get("tool_call_id") == "")
-        call = next((call for call in nameless if not known or call.fields["tool_name"] == call_id), None)
-        if call is not None:
-            call.fields["tool_call_id"] = call_id
-            builder.calls[call_id] = (response, call)
-    if call_id not in builder.calls:
-        named = {**part, "tool_name": name or part.get("tool_name", "")}
-        builder.request_after(None).parts.append(Part(named, done=True))
-        return
-    holder = builder.calls[call_id][0]
-    twin = awaiting(holder, holder.request, call_id)
-    if twin is not None:
-        answer = Part({**part, "tool_name": twin.fields["tool_name"]}, done=True)
-        builder.request_after(holder).parts.append(answer)
-        return
-    beside = {key: value for key, value in part.items() if key.startswith("meta:")}
-    builder.tool_return(call_id, status=part["status"], content=part["content"], **beside)
+def _texts(value: Any) -> Iterator[tuple[str, str]]:
+    pairs = value.items() if isinstance(value, dict) else ()
+    return ((key, text) for key, text in pairs if isinstance(text, str))
 
 
 def _message_of(error: Any) -> str:

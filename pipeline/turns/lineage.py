@@ -14,6 +14,7 @@ the facts by which `pipeline.turns.run_tree` finds the other run, whichever of t
 | `answer` | hash of an agent's last text that the request repeats |
 | `asked` | the client's id of the user's newest message |
 | `again` | the client requests another answer to the same words |
+| `beside` | the run is no part of the conversation, and no version of another run |
 | `goes_on` | there are no new words: the request has results of tools, or an answer to be continued |
 """
 
@@ -40,7 +41,8 @@ class History(NamedTuple):
     """The conversation that a request repeats: messages of any SDK, oldest first; they may be any JSON.
 
     `follows`: the response that the model's server continues from. `again`: another answer to the same words is wanted.
-    `checkpoint`: the state of the conversation at which the run began; `checkpoints`: those that it saved.
+    `checkpoint`: the state of the conversation at which the run began; `checkpoints`: those that it saved. `beside`: a
+    program asks for something that is no part of the conversation.
     """
 
     messages: Sequence[Any] = ()
@@ -48,6 +50,7 @@ class History(NamedTuple):
     again: bool = False
     checkpoint: str | None = None
     checkpoints: Sequence[str] = ()
+    beside: bool = False
 
 
 def lineage(history: History, continues: str | None, replaces: str | None, redacted: Redacted = str) -> Fields:
@@ -57,6 +60,8 @@ def lineage(history: History, continues: str | None, replaces: str | None, redac
     """
     ids = {"continues": continues, "replaces": replaces, "follows": history.follows, "checkpoint": history.checkpoint}
     facts: Fields = {key: value for key, value in ids.items() if value is not None and len(value) <= MAX_ID_CHARACTERS}
+    if history.beside:
+        return {**facts, "beside": True}
     left = [checkpoint for checkpoint in history.checkpoints if len(checkpoint) <= MAX_ID_CHARACTERS]
     if left:
         half = MAX_CHECKPOINTS // 2

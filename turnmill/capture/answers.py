@@ -13,9 +13,11 @@ from turnmill.capture.normal import (
     model_parts,
     objects,
     response_item,
+    token_id,
 )
 
 Fields = dict[str, Any]
+CONTINUES: Final = "CONTINUATION"  # why the answer of a call of Google's API ends, of which more will follow
 MAX_CHARACTERS: Final = 4_194_304  # most characters of an answer that are kept
 
 
@@ -23,13 +25,16 @@ MAX_CHARACTERS: Final = 4_194_304  # most characters of an answer that are kept
 class Answer:
     """One answer. `over`: the model has ended it, whatever happens to the connection. `failed`: it ended with an error.
 
-    `response_id`: the server's id, to which a following request may refer.
+    `response_id`: the server's id, to which a following request may refer. `goes_on`: it continues in the answer to a
+    following request. `names`: tools by the ids of calls.
     """
 
     dialect: str
     over: bool = False
     failed: bool = False
     response_id: str | None = None
+    goes_on: bool = False
+    names: dict[str, str] = field(default_factory=dict)
     _texts: list[str] = field(default_factory=list)
     _calls: dict[object, str] = field(default_factory=dict)
     _size: int = 0
@@ -41,13 +46,23 @@ class Answer:
     @property
     def message(self) -> NormalMessage | None:
         """The answer in normal form; None if it is empty."""
-        messages = merged([NormalMessage(ASSISTANT, "".join(self._texts), tuple(self._calls.values()))])
+        messages = merged([self.spoken])
         return messages[0] if messages else None
+
+    @property
+    def spoken(self) -> NormalMessage:
+        """The answer with white space around its text, which counts if the answer goes on."""
+        return NormalMessage(ASSISTANT, "".join(self._texts), tuple(self._calls.values()))
 
     def _text(self, text: Any) -> None:
         if isinstance(text, str) and self._size < MAX_CHARACTERS:
             self._texts.append(text)
             self._size += len(text)
+
+    def _name(self, call: Fields, key: str) -> None:
+        call_id, name = call.get(key), call.get("name")
+        if isinstance(call_id, str) and isinstance(name, str):
+            self.names[call_id] = name
 
     def _call(self, position: object, call_id: Any) -> None:
         if isinstance(call_id, str) and call_id:
@@ -96,6 +111,7 @@ class Answer:
         if kind == "response.output_text.delta":
             self._text(event.get("delta"))
         elif kind == "response.output_item.done" and isinstance(event.get("item"), dict):
+            self._name(event["item"], "call_id")
             for message in response_item(event["item"]):
                 self._add(message._replace(text=""))  # its text came in deltas
         elif kind == "error" or (kind is None and event.get("error")):
@@ -108,6 +124,8 @@ class Answer:
         status = response.get("status")
         if status not in ("completed", "incomplete", "failed", "cancelled"):
             return
+        for item in objects(response.get("output")):
+            self._name(item, "call_id")
         spoken = (message for item in objects(response.get("output")) for message in response_item(item))
         if answers := [message for message in merged(spoken) if message.role == ASSISTANT]:
             self._all(answers[-1])
@@ -116,16 +134,28 @@ class Answer:
     def _anthropic(self, event: Fields) -> None:
         kind = event.get("type")
         if kind == "message":
+            self._message(event)
             self._all(assistant_blocks(event.get("content")))
             self._end()
+        elif kind == "message_start" and isinstance(event.get("message"), dict):
+            self._message(event["message"])
+        elif kind == "message_delta" and isinstance(event.get("delta"), dict):
+            self.goes_on = event["delta"].get("stop_reason") == "pause_turn"
         elif kind == "message_stop":
             self._end()
         elif kind == "error":
             self._end(failed=True)
         elif kind == "content_block_start" and isinstance(event.get("content_block"), dict):
+            self._name(event["content_block"], "id")
             self._add(assistant_blocks([event["content_block"]]))
         elif kind == "content_block_delta" and isinstance(event.get("delta"), dict):
             self._text(event["delta"].get("text"))
+
+    def _message(self, message: Fields) -> None:
+        self.response_id = message["id"] if isinstance(message.get("id"), str) else None
+        self.goes_on = message.get("stop_reason") == "pause_turn"
+        for block in objects(message.get("content")):
+            self._name(block, "id")
 
     def _gemini(self, event: Fields) -> None:
         if isinstance(event.get("response"), dict):  # Code Assist wraps the response
@@ -142,7 +172,10 @@ class Answer:
             content = candidate.get("content")
             if isinstance(content, dict):
                 self._add(model_parts(content.get("parts")))
-            if candidate.get("finishReason"):
+            token, reason = token_id(candidate.get("continuationToken")), candidate.get("finishReason")
+            if token is not None or reason not in (None, CONTINUES):  # the newest one, until the answer has ended
+                self.response_id, self.goes_on = token, token is not None
+            if reason and reason != CONTINUES:
                 self._end()
 
 

@@ -208,7 +208,7 @@ class Capture(QueueReader[CapturedCall]):
         exchange, names = reading.exchange, reading.names
         scope = tenant or ""
         attempt = (request.client, request.dialect, reading.digest)
-        asked = Asked(scope, reading.messages, names, attempt)
+        asked = Asked(scope, reading.messages, names, attempt, request.client)
         same = _same(request, reading)
         command, until = self._stopped.get(same, (None, 0))
         if command is not None and at < until and call.stop is not None:  # sent before we knew of the stop
@@ -227,7 +227,7 @@ class Capture(QueueReader[CapturedCall]):
             run.stopped.then(call.stop.tell_now)
         if self._control is not None:
             self._control.begun(run)
-        for event in exchange.asked():
+        for event in exchange.asked(self._conversations.left_out(asked)):
             await self._send(run, event, at)
 
     def _run(
@@ -270,7 +270,7 @@ class Capture(QueueReader[CapturedCall]):
             return
         del self._open[call]
         key = (state.asked.scope, state.position.thread, state.position.run)
-        self._conversations.failed(state.position, state.asked)
+        self._conversations.failed(state.position, state.asked, state.exchange.response_id)
         timer = self._loop.call_later(verdict.again_within, self._passing.put, call, "given up", (key,), 0)
         self._held[key] = _FailedRun(state, verdict, timer)
 
@@ -301,8 +301,15 @@ class Capture(QueueReader[CapturedCall]):
             self._log("an event of a model call can't travel, and is left out")
 
     def _remember(self, state: _CallState) -> None:
-        answer = state.exchange.answer
-        if answer.message is not None or answer.response_id is not None:
-            fact = self._conversations.answered(state.position, state.asked, answer.message, answer.response_id)
+        exchange, answer = state.exchange, state.exchange.answer
+        if answer.message is not None or exchange.response_id is not None:
+            fact = self._conversations.answered(
+                state.position,
+                state.asked,
+                None if answer.message is None else answer.spoken,
+                exchange.response_id,
+                goes_on=answer.goes_on,
+                left_out=exchange.left_out,
+            )
             if self._shared:
                 state.run.tell(headers_of_fact(fact))

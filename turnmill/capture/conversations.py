@@ -2,35 +2,35 @@
 
 The first of these rules that applies counts:
 
-1. A request that failed, and is sent again with the same body by the same client, is the same run.
+1. A request that failed, and is sent again by the same client, is the same run: with the same body; with the whole
+   history where the server had lost the conversation that it keeps; or for the rest of an answer that broke off.
 2. The thread that the request names (`turnmill.capture.reading`); within it, 3 and 4 say which call it follows.
-3. `previous_response_id`: it follows the call that returned that response.
+3. The response that the request continues: it follows the call that returned that response.
 4. Its history. A request that begins with the messages of a known call and its answer follows that call; the longest
    such beginning counts. If several calls have it, the first counts that no other call has followed yet.
 5. Any other request begins a conversation, whose thread has the id of its first run.
 
+What a program asks beside the conversation, with its whole history, follows a call in this way, and no call follows it.
 If other calls already follow the same call, the new call replaces the newest of them: it is another version, a branch.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
-from collections.abc import Hashable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
-from turnmill.capture.normal import ASSISTANT, NormalMessage, chain, merged
+from turnmill.capture.attempts import Attempts
+from turnmill.capture.normal import ASSISTANT, NormalMessage, chain, joined, stripped
 from turnmill.capture.reading import RequestNames
+from turnmill.capture.remembered import Remembered
 from turnmill.errors import InvalidRecord
-from turnmill.shares import Shares
 from turnmill.wire.envelope import encode, loads
-
-Key = TypeVar("Key", bound=Hashable)
-Value = TypeVar("Value")
 
 MAX_ANSWERS: Final = 20_000  # answers that are remembered: about 10 MB
 MAX_ALIKE: Final = 8  # answers with the same history that are remembered
-MAX_FAILED: Final = 1_000  # failed calls that may be retried
+MAX_FAILED: Final = 3_000  # keys of failed calls that may be retried
+MAX_LEFT_OUT: Final = 200  # answers of which it is remembered what a request that continues from them leaves out
 ANSWERED_HEADER: Final = "turnmill-answered"
 MAX_HEADER_BYTES: Final = 4_000  # of the header
 MAX_KEYS: Final = 4
@@ -47,17 +47,44 @@ class Asked:
     messages: Sequence[NormalMessage]
     names: RequestNames
     attempt: object
+    client: str = ""
+
+
+class Kept(NamedTuple):
+    """What a server keeps of a conversation of which a request sends the newest messages alone.
+
+    `said`: the hash of its messages; None if unknown. `answer`: a model's message behind them, which goes on.
+    """
+
+    said: bytes | None = None
+    answer: NormalMessage | None = None
+
+    def and_then(self, messages: Sequence[NormalMessage], *, goes_on: bool = False) -> Kept:
+        """Return the conversation with these messages. `goes_on`: the last one may continue in a later answer."""
+        if self.said is None:
+            return Kept()
+        said = joined([*(() if self.answer is None else [self.answer]), *messages])
+        answer = said.pop() if goes_on and said and said[-1].role == ASSISTANT else None
+        *_, last = self.said, *chain(stripped(said), self.said)
+        return Kept(last, answer)
+
+
+ALL_SENT: Final = Kept(b"")  # the request has the whole conversation
 
 
 @dataclass(frozen=True, slots=True)
 class CallPlace:
-    """The position of a call: its thread, run, and predecessor. `again`: it is another attempt of a run that failed."""
+    """The position of a call: its thread, run, and predecessor.
+
+    `again`: it is another attempt of a run that failed. `kept`: what comes before the messages of its request.
+    """
 
     thread: str
     run: str
     continues: str | None = None
     replaces: str | None = None
     again: bool = False
+    kept: Kept = field(default=ALL_SENT, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,49 +101,7 @@ class Fact:
 class _Answered(NamedTuple):
     thread: str
     run: str
-
-
-class Remembered(Generic[Key, Value]):
-    """A bounded memory by scope and key, in the order of last use. Each scope has its share. No value is None."""
-
-    def __init__(self) -> None:
-        self._of: dict[str, OrderedDict[Key, Value]] = {}
-        self._shares = Shares()
-
-    def __len__(self) -> int:
-        return self._shares.total
-
-    def get(self, scope: str, key: Key) -> Value | None:
-        """Return a value; None if it is not known."""
-        mine = self._of.get(scope)
-        return None if mine is None else mine.get(key)
-
-    def touch(self, scope: str, key: Key) -> None:
-        """Mark a known value as last used."""
-        self._of[scope].move_to_end(key)
-
-    def pop(self, scope: str, key: Key) -> Value | None:
-        """Forget a value and return it; None if it is not known."""
-        mine = self._of.get(scope, OrderedDict())
-        if key not in mine:
-            return None
-        value = mine.pop(key)
-        self._dropped(scope)
-        return value
-
-    def put(self, scope: str, key: Key, value: Value, most: int) -> None:
-        """Remember a new value. If there are more than `most`, forget the oldest of the scope that has most."""
-        self._of.setdefault(scope, OrderedDict())[key] = value
-        self._shares.add(scope, 1)
-        while self._shares.total > most:
-            fullest = self._shares.most() or ""
-            self._of[fullest].popitem(last=False)
-            self._dropped(fullest)
-
-    def _dropped(self, scope: str) -> None:
-        self._shares.add(scope, -1)
-        if not self._of[scope]:
-            del self._of[scope]
+    kept: Kept
 
 
 @dataclass(slots=True, eq=False)
@@ -125,7 +110,8 @@ class Conversations:
 
     most: int = MAX_ANSWERS
     _known: Remembered[bytes | str, list[_Answered]] = field(default_factory=Remembered)
-    _failed: Remembered[object, deque[CallPlace]] = field(default_factory=Remembered)
+    _failed: Attempts[CallPlace] = field(default_factory=lambda: Attempts(MAX_FAILED))
+    _left_out: Remembered[str, Mapping[str, Any]] = field(default_factory=Remembered)
     _named: Remembered[tuple[str, str], int] = field(default_factory=Remembered)
     _followers: Remembered[tuple[str, str], str] = field(default_factory=Remembered)  # run -> its newest follower
 
@@ -134,62 +120,82 @@ class Conversations:
 
     def place(self, asked: Asked, run_id: str) -> CallPlace:
         """Return the position of a call; `run_id` is a new id, for a run that the request doesn't name."""
-        failed = self._failed.get(asked.scope, asked.attempt)
-        if failed:
-            call = failed.popleft()
-            if not failed:
-                self._failed.pop(asked.scope, asked.attempt)
-            return CallPlace(call.thread, call.run, call.continues, call.replaces, again=True)
-        before = self._before(asked)
+        named = None if asked.names.response is None else self._known_answer(asked, asked.names.response)
+        unknown = Kept() if asked.names.response is not None and not asked.names.resumes else ALL_SENT
+        kept = unknown if named is None else named.kept
+        failed = self._failed.take(asked.scope, _attempts(asked, kept)) if len(self._failed) else None
+        if failed is not None:
+            return CallPlace(failed.thread, failed.run, failed.continues, failed.replaces, again=True, kept=kept)
+        before = named or self._before(asked)
         thread = asked.names.thread or (before.thread if before else run_id)
         run, first = self._run(asked, thread, run_id)
         if before is None:
-            return CallPlace(thread, run, continues=first)
+            return CallPlace(thread, run, continues=first, kept=kept)
+        if asked.names.beside:
+            return CallPlace(thread, run, before.run, kept=kept)
         replaces = self._follow(asked.scope, before.thread, before.run, run)
-        return CallPlace(thread, run, before.run, replaces)
+        return CallPlace(thread, run, before.run, replaces, kept=kept)
 
     def answered(
-        self, position: CallPlace, asked: Asked, answer: NormalMessage | None, response_id: str | None = None
+        self,
+        position: CallPlace,
+        asked: Asked,
+        answer: NormalMessage | None,
+        response_id: str | None = None,
+        *,
+        goes_on: bool = False,
+        left_out: Mapping[str, Any] | None = None,
     ) -> Fact:
-        """Remember the answer to a call. Return it as a fact for other processes."""
-        keys: list[bytes | str] = []
-        if answer is not None:
-            *_, last = chain(merged([*asked.messages, answer]))
-            keys.append(last)
-        if response_id is not None:
-            keys.append(response_id)
-        fact = Fact(asked.scope, position.thread, position.run, tuple(keys), position.continues)
-        self.learn(fact)
+        """Remember the answer to a call. Return it as a fact for other processes.
+
+        `goes_on`: the answer to a later request continues this one. `left_out`: what that request need not repeat.
+        """
+        said = [*_new(asked, position.kept), *(() if answer is None else [answer])]
+        last = position.kept.and_then(said).said
+        ids: list[bytes | str | None] = [None if answer is None else last, response_id]
+        keys = () if asked.names.beside else tuple(key for key in ids if key is not None)
+        after = None if asked.names.beside else position.continues
+        fact = Fact(asked.scope, position.thread, position.run, keys, after)
+        self.learn(fact, position.kept.and_then(said, goes_on=goes_on))
+        if response_id is not None and left_out:
+            self._left_out.pop(asked.scope, response_id)
+            self._left_out.put(asked.scope, response_id, left_out, MAX_LEFT_OUT)
         return fact
 
-    def learn(self, fact: Fact) -> None:
-        """Remember a fact of any process; a repeated fact changes nothing."""
+    def left_out(self, asked: Asked) -> Mapping[str, Any] | None:
+        """Return what a request need not repeat of those before it; None if nothing is known."""
+        response = asked.names.response
+        return None if response is None else self._left_out.get(asked.scope, response)
+
+    def learn(self, fact: Fact, kept: Kept | None = None) -> None:
+        """Remember a fact of any process; a repeated fact changes nothing. `kept`: what the server keeps then."""
+        if kept is None:
+            kept = Kept(next((key for key in fact.keys if isinstance(key, bytes)), None))
         for key in fact.keys:
             alike = self._known.pop(fact.scope, key) or []
             if not any(answered.run == fact.run and answered.thread == fact.thread for answered in alike):
-                alike.append(_Answered(fact.thread, fact.run))
+                alike.append(_Answered(fact.thread, fact.run, kept))
                 del alike[:-MAX_ALIKE]
             self._known.put(fact.scope, key, alike, self.most)
         if fact.after is not None and self._followers.get(fact.scope, (fact.thread, fact.after)) is None:
             self._follow(fact.scope, fact.thread, fact.after, fact.run)
 
-    def failed(self, position: CallPlace, asked: Asked) -> None:
-        """Note a call that failed and may be retried: the next equal request belongs to its run."""
-        failed = self._failed.pop(asked.scope, asked.attempt) or deque()
-        failed.append(position)
-        self._failed.put(asked.scope, asked.attempt, failed, MAX_FAILED)
+    def failed(self, position: CallPlace, asked: Asked, response_id: str | None = None) -> None:
+        """Note a call that failed and may be retried: the next attempt belongs to its run.
+
+        `response_id`: that of the part of its answer that came.
+        """
+        in_part = asked.names.in_thread or asked.names.response is not None
+        keys = _attempts(asked, position.kept if in_part else Kept())
+        rest = [] if response_id is None else [("the rest of", response_id)]
+        self._failed.add(asked.scope, position, [*keys, *rest])
 
     def given_up(self, position: CallPlace, asked: Asked) -> None:
         """Forget a failed call that was not retried."""
-        failed = self._failed.pop(asked.scope, asked.attempt) or ()
-        left = deque(call for call in failed if call.run != position.run or call.thread != position.thread)
-        if left:
-            self._failed.put(asked.scope, asked.attempt, left, MAX_FAILED)
+        self._failed.drop(asked.scope, position, asked.attempt)
 
     def _before(self, asked: Asked) -> _Answered | None:
-        """Return the call that this call follows."""
-        if asked.names.response is not None:
-            return self._known_answer(asked, asked.names.response)
+        """Return the call whose messages and answer the request begins with."""
         hashes = list(zip(asked.messages, chain(asked.messages), strict=True))
         ends = (key for message, key in reversed(hashes) if message.role == ASSISTANT)
         return next((answered for key in ends if (answered := self._known_answer(asked, key)) is not None), None)
@@ -221,6 +227,21 @@ class Conversations:
         return (
             (named, None) if number == 1 else (f"{named}.{number}", named if number == 2 else f"{named}.{number - 1}")
         )
+
+
+def _new(asked: Asked, kept: Kept) -> Sequence[NormalMessage]:
+    """Return the messages of a request that the server does not keep."""
+    return () if asked.names.resumes and kept is not ALL_SENT else asked.messages
+
+
+def _attempts(asked: Asked, kept: Kept) -> list[object]:
+    """Return what a request has in common with the call of which it may be another attempt.
+
+    The whole conversation counts if one of the two requests left its beginning to the server.
+    """
+    rest = [("the rest of", asked.names.response)] if asked.names.resumes else []
+    said = kept.and_then(_new(asked, kept)).said
+    return [asked.attempt, *rest, *([] if said is None else [(asked.client, said)])]
 
 
 def headers_of_fact(fact: Fact) -> list[tuple[str, bytes]]:

@@ -17,6 +17,7 @@ from typing import Any, Final
 from turnmill.capture.answers import Answer
 from turnmill.capture.encodings import Decode, Unreadable, decoding
 from turnmill.capture.fitting import fitted, json_of, request_body
+from turnmill.capture.providers import MESSAGES
 from turnmill.capture.secrets import credentials, masked_settings, without_addresses, without_secrets
 from turnmill.capture.told_costs import told_cost, with_cost
 from turnmill.limits import CAPTURED_ANSWER_BYTES, CAPTURED_EVENTS, CAPTURED_STREAM_BYTES
@@ -32,6 +33,13 @@ MAX_NOTES: Final = 20  # most `left_out` events of an exchange
 RETRIED_STATUSES: Final = frozenset({408, 409, 425, 429})  # statuses after which clients retry, besides all from 500
 RETRY_WINDOW: Final = 30.0  # seconds within which a client retries, plus the time that the server asks it to wait
 MAX_RETRY_AFTER: Final = 120.0
+# Refusals after which SDKs send the whole conversation instead of what is new in it.
+LOST: Final = frozenset(
+    {"thread_not_found", "thread_already_continued", "thread_continue_in_flight", "thread_unsupported_request"}
+    | {"previous_response_not_found"}
+)
+KEPT: Final = ("system", "tools")  # of a request that begins a thread of Anthropic's; those that follow lack them
+MAX_KEPT: Final = 131_072  # bytes of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +57,9 @@ class Exchange:
         self._streams = isinstance(body, dict) and body.get("stream") is True
         settings, in_body = masked_settings(dialect, body)
         self._body = request_body(dialect, settings)
+        self._in_thread = isinstance(settings, dict) and isinstance(settings.get("thread"), dict)
+        kept = {name: settings[name] for name in KEPT if name in settings} if self._in_thread else {}
+        self._kept: Fields = kept if kept and len(encode(kept)) <= MAX_KEPT else {}
         self.answer = Answer(dialect)
         self._dialect = dialect
         self._kind = WIRES[dialect].kind
@@ -63,11 +74,26 @@ class Exchange:
         self._came = self._events = 0  # bytes, still encoded, and what they have unpacked to
         self._has_whole = False  # an answer that is no stream was read
         self._trouble: str | None = None  # why the answer, or our copy of it, is incomplete
+        self._lost = False  # the server has no such conversation
 
-    def asked(self) -> list[Fields]:
-        """Return the event of the request, which precedes those of the answer. Call it once."""
+    def asked(self, kept: Mapping[str, Any] | None = None) -> list[Fields]:
+        """Return the event of the request, which precedes those of the answer. Call it once.
+
+        `kept`: what the server keeps of the conversation, and the request leaves out: `left_out` of the call before.
+        """
         body, self._body = self._body, None
-        return [self._event("request", request=body)]
+        self._kept = {**{name: value for name, value in (kept or {}).items() if name in KEPT}, **self._kept}
+        return [self._event("request", request=body, **({"kept": kept} if kept else {}))]
+
+    @property
+    def left_out(self) -> Fields:
+        """What a request that continues from this answer need not repeat: `system`, `tools`, names of `calls`."""
+        return {**self._kept, **({"calls": self.answer.names} if self.answer.names else {})}
+
+    @property
+    def response_id(self) -> str | None:
+        """The server's id of the answer, if a following request may refer to it."""
+        return self.answer.response_id if self._in_thread or self._dialect != MESSAGES else None
 
     def answered(self, status: int, headers: Mapping[str, str]) -> list[Fields]:
         """Note status and headers of the answer; names of headers are in lower case."""
@@ -110,6 +136,7 @@ class Exchange:
         elif not self._is_good:
             body = without_secrets(b"".join(self._whole).decode("utf-8", "replace"), self._secrets)
             value = json_of(body.encode())
+            self._lost = _error_code(value) in LOST
             yield self._event("error", status=self._status, body=fitted(body if value is None else value))
         elif self._size > self._held:
             self._trouble = (
@@ -151,7 +178,7 @@ class Exchange:
         if self.is_over:
             return Verdict("complete")
         if self._status and not self._is_good:
-            again = self._status in RETRIED_STATUSES or self._status >= 500 or self._status < 400
+            again = self._lost or self._status in RETRIED_STATUSES or self._status >= 500 or self._status < 400
             return Verdict("error", self._wait if again else 0.0)
         if how == "cancelled":
             return Verdict("aborted")
@@ -242,6 +269,14 @@ def _is_stream(content_type: str, *, asked: bool) -> bool:
     if kind in ("text/event-stream", "application/x-ndjson", "application/jsonl"):
         return True
     return kind != "application/json" and asked
+
+
+def _error_code(body: Any) -> Any:
+    """Return the code of an error in the body of a refusal."""
+    match body:
+        case {"error": {"details": {"error_code": str(code)}}} | {"error": {"code": str(code)}}:
+            return code
+    return None
 
 
 def _without_repeats(event: Fields) -> Fields:

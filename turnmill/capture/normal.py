@@ -1,8 +1,9 @@
 """Messages of any provider in a normal form, by which conversations are compared. Pure.
 
-The form lacks everything that clients change or drop when they send a history again: system prompts, thoughts, the
-server's tools, marks for caches, white space around texts, and the splitting of a text into blocks. Consecutive
-messages of the same role are merged, since APIs differ in how they split calls and results into messages.
+The form lacks everything that clients change or drop when they send a history again: system prompts, notes that a
+program writes in the user's name, thoughts, the server's tools, marks for caches, white space around texts, and the
+splitting of a text into blocks. Consecutive messages of the same role are merged, since APIs differ in how they split
+calls and results into messages.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from turnmill.wire.envelope import encode
+from turnmill.wire.program_words import is_note
 
 Fields = dict[str, Any]
 USER: Final = "user"
@@ -38,17 +40,26 @@ def messages(dialect: str, body: Any) -> list[NormalMessage]:
 
 def merged(messages: Iterable[NormalMessage]) -> list[NormalMessage]:
     """Return messages with consecutive ones of the same role merged, texts stripped, and empty ones left out."""
+    return stripped(joined(messages))
+
+
+def joined(messages: Iterable[NormalMessage]) -> list[NormalMessage]:
+    """Return messages with consecutive ones of the same role merged."""
     joined: list[NormalMessage] = []
     for message in messages:
         before = joined.pop() if joined and joined[-1].role == message.role else NormalMessage(message.role, "")
         joined.append(NormalMessage(message.role, before.text + message.text, before.calls + message.calls))
-    stripped = (NormalMessage(message.role, message.text.strip(), message.calls) for message in joined)
+    return joined
+
+
+def stripped(messages: Iterable[NormalMessage]) -> list[NormalMessage]:
+    """Return messages without white space around their texts, and without empty ones."""
+    stripped = (NormalMessage(message.role, message.text.strip(), message.calls) for message in messages)
     return [message for message in stripped if message.text or message.calls]
 
 
-def chain(messages: Iterable[NormalMessage]) -> Iterator[bytes]:
-    """Yield for each message a hash of it and of all messages before it."""
-    before = b""
+def chain(messages: Iterable[NormalMessage], before: bytes = b"") -> Iterator[bytes]:
+    """Yield for each message a hash of it and of all messages before it. `before`: the hash of those left out."""
     for message in messages:
         now = hashlib.sha256(before)
         for piece in (message.role, message.text, *message.calls):
@@ -98,13 +109,16 @@ def _anthropic(body: Fields) -> Iterator[NormalMessage]:
         content = message.get("content")
         if message.get("role") == "assistant":
             yield assistant_blocks(content)
+        if message.get("role") != "user":  # a system message among them is configuration, and differs between calls
             continue
         for block in objects(content):
+            if block.get("type") == "text" and is_note(str(block.get("text"))):
+                continue
             if block.get("type") == "tool_result":
                 yield NormalMessage(TOOL, _content(block.get("content")), _ids([block.get("tool_use_id")]))
             else:
                 yield NormalMessage(USER, _content([block]))
-        if isinstance(content, str):
+        if isinstance(content, str) and not is_note(content):
             yield NormalMessage(USER, content)
 
 
@@ -144,6 +158,11 @@ READERS: Final[dict[str, Callable[[Fields], Iterator[NormalMessage]]]] = {
     "openai-chat": _chat,
     "openai-responses": _responses,
 }
+
+
+def token_id(token: Any) -> str | None:
+    """Return the id of a `continuationToken` of Google's API, with which a request asks for the rest of an answer."""
+    return f"token:{hashlib.sha256(token.encode()).hexdigest()}" if isinstance(token, str) and token else None
 
 
 def objects(value: Any) -> Iterator[Fields]:

@@ -10,12 +10,13 @@ from typing import Any, Final
 
 from turnmill.capture.encodings import Unreadable, decoded
 from turnmill.capture.exchange import Exchange
-from turnmill.capture.normal import NormalMessage, messages
+from turnmill.capture.normal import NormalMessage, messages, token_id
 from turnmill.capture.passing import Call
 from turnmill.capture.providers import model_in
 from turnmill.errors import InvalidRecord
 from turnmill.limits import CAPTURED_REQUEST_BYTES, JSON_VALUES
 from turnmill.wire.envelope import loads
+from turnmill.wire.program_words import purpose_of
 
 CHARSET: Final = re.compile(r"charset\s*=\s*['\"]?([^'\";,\s]+)", re.IGNORECASE)
 UTF_8: Final = ("utf-8", "utf8", "us-ascii")
@@ -36,7 +37,12 @@ CHUNK_BYTES: Final = 1_048_576  # counted at a time, so that counting stops earl
 
 @dataclass(frozen=True, slots=True)
 class RequestNames:
-    """The names in a request; None for those that it lacks. `response`: the id of the response that it continues."""
+    """The names in a request; None for those that it lacks.
+
+    `response`: the id of the response that it continues. `resumes`: it asks for the rest of this response, with the
+    same messages. `in_thread`: it begins or continues a thread of Anthropic's API. `beside`: a program asks for
+    something that is no part of the conversation.
+    """
 
     thread: str | None = None
     run: str | None = None
@@ -44,6 +50,9 @@ class RequestNames:
     parent_run: str | None = None
     parent_thread: str | None = None
     response: str | None = None
+    resumes: bool = False
+    in_thread: bool = False
+    beside: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,18 +146,36 @@ def request_names(headers: Mapping[str, str], body: Any) -> RequestNames:
     3. in `metadata` of the body: `thread_id`, `conversation_id`, `session_id`, `chat_id`; of Claude Code, the session
        in `user_id`
     4. headers of Codex, Claude Code and others that name a session
+
+    The response that it continues is `previous_response_id` of the Responses API, `thread.previous_message_id` of
+    Anthropic's, and the one that gave `continuationToken` of Google's.
     """
     body = body if isinstance(body, dict) else {}
     parent = _id(headers.get("turnmill-parent"))
     thread, _, run = (parent or "").rpartition("/")
+    kept = body.get("thread")  # of Anthropic's API
+    previous = kept.get("previous_message_id") if isinstance(kept, dict) else body.get("previous_response_id")
+    inner = body.get("request")  # Code Assist wraps the body
+    rest = token_id((inner if isinstance(inner, dict) else body).get("continuationToken"))
     return RequestNames(
         thread=next(_threads(headers, body), None),
         run=_id(headers.get("turnmill-run")),
         agent=_id(headers.get("turnmill-agent")),
         parent_run=run or None,
         parent_thread=thread or None,
-        response=_id(body.get("previous_response_id")),
+        response=rest or _id(previous),
+        resumes=rest is not None,
+        in_thread=isinstance(kept, dict),
+        beside=_is_beside(body.get("messages")),
     )
+
+
+def _is_beside(messages: Any) -> bool:
+    """Return True if the last message is a program's."""
+    match messages:
+        case [*_, {"role": "user", "content": str(text) | [{"type": "text", "text": str(text)}]}]:
+            return purpose_of(text) is not None
+    return False
 
 
 def _threads(headers: Mapping[str, str], body: Mapping[str, Any]) -> Iterator[str]:

@@ -18,6 +18,7 @@ from pipeline.turns.requests import PROMPT, without_messages
 from topics import json_text
 from topics.json_text import Fields
 from turnmill.capture.normal import NormalMessage, messages
+from turnmill.capture.reading import request_names
 from turnmill.capture.secrets import masked_settings
 
 STREAMING: Final = frozenset({"stream", "stream_options"})  # not compared: an answer is available in either form
@@ -39,7 +40,8 @@ class Asked:
         settings = without_messages(body, dialect) or {}
         prompt = {name: settings[name] for name in PROMPT if settings.get(name)}
         rest = {name: value for name, value in settings.items() if name not in {*STREAMING, *ON_SERVER, *PROMPT}}
-        return cls(messages(dialect, body), prompt, rest, goes_on=any(body.get(name) for name in ON_SERVER[:2]))
+        goes_on = bool(body.get("conversation")) or request_names({}, body).response is not None
+        return cls(messages(dialect, body), prompt, rest, goes_on)
 
     def same_words(self, recorded: Asked) -> bool:
         """Return True if the messages are those of a recorded request, or its newest ones."""
@@ -80,7 +82,8 @@ class Tape:
         asked = Asked.of(dialect, self._redacted(dialect, body))
         of_wire = [number for number, call in enumerate(self.calls) if call.dialect == dialect]
         alike = [number for number in of_wire if asked.same_words(self.recorded[number])]
-        same = [n for n in alike if not self.calls[n].settings or self.recorded[n].prompt == asked.prompt]
+        known = asked.goes_on and not asked.prompt  # the server has it, too
+        same = [n for n in alike if known or not self.calls[n].settings or self.recorded[n].prompt == asked.prompt]
         if not same:
             return Match(None, self._difference(asked, alike or of_wire, dialect))
         number = next((number for number in same if number not in self.made), same[-1])

@@ -3,6 +3,9 @@
 | event | what it does |
 |---|---|
 | turnmill.request | a call begins; its new messages are the request after the previous response |
+| turnmill.request, whose history lacks the exchange before it, which the model refused | that one is taken back |
+| turnmill.request of Claude Code's own (suggestions, compaction) | its answer is a response beside the answer |
+| notes of Claude Code in the user's name (`<system-reminder>`, commands, a summary) | SystemMessage data-app-note |
 | turnmill.error | the server refused the call: interrupted, unless another call follows |
 | message_start | begins a response with the blocks in it; a second one before any block changes nothing |
 | content_block_start | begins a part: text, thinking, a call, the result of a server's tool, custom:TYPE |
@@ -33,6 +36,8 @@ from pipeline.dialects.model_calls import calls_of
 from topics.json_text import Fields
 
 PAUSED: Final = "pause_turn"  # the answer is sent back unchanged, and continues in the next response
+
+REFUSED: Final = "refusal"
 
 
 def begin(builder: Builder) -> None:
@@ -177,6 +182,7 @@ def _writing(builder: Builder, event: Fields) -> MessageAnswer:
 def _end(builder: Builder) -> None:
     answer: MessageAnswer = calls_of(builder).answer
     answer.response.last_at = builder.at
+    calls_of(builder).refused = answer.stop_reason == REFUSED
     model_calls.end_call(builder, awaits=bool(answer.calls()) or answer.stop_reason == PAUSED)
 
 

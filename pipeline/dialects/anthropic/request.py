@@ -2,6 +2,9 @@
 
 user       content: text, or (text | tool_result | image | document | …)[]
 assistant  content: text, or blocks as the stream has them
+
+In a thread that the server keeps (`"thread": {"type": "continue", …}`), a body has the new messages alone, without
+`system` and `tools`, which are those of the call that began it.
 """
 
 from __future__ import annotations
@@ -10,10 +13,12 @@ from typing import Any, Final
 
 from pipeline.dialects.anthropic.keys import note
 from pipeline.dialects.anthropic.message import CALLS
+from pipeline.dialects.asked_parts import NOTE
 from pipeline.dialects.model_calls import RequestReader
 from pipeline.dialects.wire_values import identifier, objects
 from pipeline.turns.media_kinds import url_kind
 from topics.json_text import Fields
+from turnmill.wire.program_words import is_note, purpose_of
 
 
 def items(body: Any) -> list[Fields]:
@@ -28,7 +33,7 @@ def blocks(message: Fields) -> list[Fields]:
 
 
 def parts(message: Fields) -> list[Fields]:
-    """Return the parts of a user message: words, files, results of tools."""
+    """Return the parts of a user message: words, files, results of tools, and notes of the program."""
     return [_part(block) for block in blocks(message)] if message.get("role") == "user" else []
 
 
@@ -38,8 +43,35 @@ def names(message: Fields) -> dict[str, str]:
     return {block["id"]: str(block.get("name") or "") for block in calls if isinstance(block.get("id"), str)}
 
 
+def continues(body: Any) -> str | None:
+    """Return the response that a call in a thread continues: the server keeps what comes before it."""
+    match body:
+        case {"thread": {"type": "continue", "previous_message_id": str(previous)}}:
+            return previous
+    return None
+
+
+def said(message: Fields) -> Fields:
+    """Return a message without notes that a program wrote in the user's name."""
+    kept = [block for block in blocks(message) if not _is_note(block)] if message.get("role") == "user" else []
+    return {**message, "content": kept} if kept else message
+
+
+def purpose(body: Any) -> str | None:
+    """Return the purpose of a call that a program makes beside the conversation."""
+    last = (items(body) or [{}])[-1]
+    words = blocks(last) if last.get("role") == "user" else []
+    return purpose_of(str(words[0].get("text"))) if len(words) == 1 else None
+
+
+def _is_note(block: Fields) -> bool:
+    return block.get("type") == "text" and is_note(str(block.get("text")))
+
+
 def _part(block: Fields) -> Fields:
     match block:
+        case {"type": "text", "text": str(text)} if is_note(text):
+            return {"part_kind": NOTE, "content": text}
         case {"type": "text", "text": str(text)}:
             part: Fields = {"part_kind": "user-prompt", "content": text}
             note(part, {key: value for key, value in block.items() if key not in ("type", "text")})
@@ -72,4 +104,13 @@ def _file(block: Fields, content: Fields) -> Fields:
     return part
 
 
-READER: Final = RequestReader(items, lambda item: item.get("role") == "assistant", parts, names)
+READER: Final = RequestReader(
+    items,
+    lambda item: item.get("role") == "assistant",
+    parts,
+    names,
+    continues,
+    kept=("system", "tools"),
+    purpose=purpose,
+    said=said,
+)

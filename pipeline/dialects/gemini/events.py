@@ -3,10 +3,11 @@
 | event | what it does |
 |---|---|
 | turnmill.request | a call begins; its new contents are the request after the previous response |
+| turnmill.request with a `continuationToken` of the previous answer | that answer goes on, whatever ended it |
 | turnmill.error | the server refused the call: interrupted, unless another call follows |
 | a GenerateContentResponse | adds the parts of candidate 0 to the response; its `finishReason` ends the call well |
 | `promptFeedback.blockReason` | the prompt was blocked: the call is over, without an answer |
-| `usageMetadata` | the tokens so far: those of the last response that has any |
+| `usageMetadata` | the tokens so far: those of the last response that has any, in each call of an answer |
 | `groundingMetadata`, `citationMetadata` | SystemMessage `source.url` for each page, after the response |
 | a list (the JSON array of a stream without `alt=sse`) | each of its responses |
 | `response`, with a response in it (Code Assist) | that response |
@@ -28,24 +29,46 @@ from pipeline.assembly.dialect import Handler, Stretch, Violation
 from pipeline.assembly.parts import Message
 from pipeline.dialects import model_calls
 from pipeline.dialects.gemini.answer import CandidateAnswer, text_of
-from pipeline.dialects.gemini.request import READER, made_up
+from pipeline.dialects.gemini.request import READER, made_up, token_of
 from pipeline.dialects.google_adk.event import searches, usage_of
 from pipeline.dialects.google_adk.parts import META, spelled
 from pipeline.dialects.model_calls import calls_of
-from pipeline.dialects.wire_values import note_under
+from pipeline.dialects.wire_values import is_number, note_under
+from pipeline.turns.tokens import SUMMED_CALLS
 from topics.json_text import Fields
 
 ANSWERS: Final = frozenset({"candidates", "promptFeedback", "usageMetadata", "responseId", "modelVersion"})
+REST: Final = "continuationToken"  # of a candidate: with it the rest of its answer can be requested
 CONTINUES: Final = "CONTINUATION"  # the answer continues in that of the next request
 
 
 @dataclass(slots=True, eq=False)
 class Candidates:
-    """The candidates of a call, by their index; 0 is the conversation's. `counts`: its `usageMetadata` so far."""
+    """The candidates of a call, by their index; 0 is the conversation's.
+
+    `counts`: its `usageMetadata` so far. `tokens`: with which its rest can be requested; `before`: the counts of the
+    calls before the newest one.
+    """
 
     main: CandidateAnswer
     others: dict[int, CandidateAnswer] = field(default_factory=dict)
     counts: Fields = field(default_factory=dict)
+    tokens: list[str] = field(default_factory=list)
+    before: Fields = field(default_factory=dict)
+
+
+def request(builder: Builder, event: Fields) -> None:
+    """Handle `turnmill.request`: a call begins, or the answer of the previous one goes on."""
+    calls = calls_of(builder)
+    answers: Candidates | None = calls.answer
+    if answers is None or token_of(event["request"]) not in answers.tokens:
+        model_calls.request(builder, event)
+        return
+    answers.before, answers.counts = _summed(answers), {}
+    answers.main.settled, answers.main.finish = False, None
+    answers.main.response.fields.get(META, {}).pop(REST, None)
+    calls.whole = calls.shut = calls.awaits = False
+    builder.ended, builder.error_text = None, None
 
 
 def unknown(builder: Builder, raw: Fields) -> None:
@@ -133,6 +156,8 @@ def _add(builder: Builder, answers: Candidates, candidate: Fields) -> None:
             answers.others[index] = CandidateAnswer(Message("response", builder.at), answers.main.first_call)
         answer = answers.others[index]
     answer.add(candidate, builder.at)
+    if isinstance(candidate.get(REST), str):
+        answers.tokens.append(candidate[REST])
     if answer is answers.main and answer.finish is not None:
         _end(builder, answer)
 
@@ -158,11 +183,27 @@ def _later(before: Fields, now: Fields) -> Fields:
 
 def _count(builder: Builder, answers: Candidates) -> None:
     response = answers.main.response
-    usage = usage_of(answers.counts)
+    usage = usage_of(_summed(answers))
+    if usage and answers.before:
+        usage[SUMMED_CALLS] = True
     if answers.main.grounding:
         usage = (usage or {}) | searches(answers.main.grounding, response.fields.get("model_name"))
     if usage:
         builder.usage(usage, response)
+
+
+def _summed(answers: Candidates) -> Fields:
+    """Return the counts of all calls of an answer; each call counts what it has read again."""
+    summed = dict(answers.counts)
+    for key, count in answers.before.items():
+        now = summed.get(key)
+        if now is None:
+            summed[key] = count
+        elif is_number(now) and is_number(count) and key.endswith("Count"):
+            summed[key] = count + now
+        elif isinstance(now, list) and isinstance(count, list):  # by modality
+            summed[key] = [*count, *now]
+    return summed
 
 
 def _settle(builder: Builder) -> None:
@@ -187,5 +228,5 @@ def _list(value: Any) -> list[Any]:
 
 
 begin: Final = partial(model_calls.begin, reader=READER, settle=_settle)
-HANDLERS: Final[dict[str, Handler]] = {model_calls.REQUEST: model_calls.request, model_calls.ERROR: model_calls.refused}
+HANDLERS: Final[dict[str, Handler]] = {model_calls.REQUEST: request, model_calls.ERROR: model_calls.refused}
 STRETCHES: Final[dict[str | None, Stretch]] = {None: texts}

@@ -28,14 +28,21 @@ def call_id(number: int) -> str:
 def items(body: Any) -> list[Fields]:
     """Return the contents of a body, in one spelling, and with an id for each call and result.
 
-    Code Assist wraps the body.
+    The beginning of an answer whose rest is requested counts as the last of them: the server keeps it.
     """
-    if isinstance(body, dict) and isinstance(body.get("request"), dict):
-        body = body["request"]
-    contents = body.get("contents") if isinstance(body, dict) else None
+    body = _unwrapped(body)
+    contents = body.get("contents")
     contents = contents if isinstance(contents, list) else [contents]
     ids = _Ids()
-    return [ids.given(_content(content)) for content in contents if isinstance(content, dict | str)]
+    begun: list[Fields] = [] if token_of(body) is None else [{"role": "model", "parts": []}]
+    return [*(ids.given(_content(content)) for content in contents if isinstance(content, dict | str)), *begun]
+
+
+def token_of(body: Any) -> str | None:
+    """Return the token with which a body requests the rest of an answer."""
+    body = _unwrapped(body)
+    token = body.get("continuationToken", body.get("continuation_token"))
+    return token if isinstance(token, str) and token else None
 
 
 def made_up(contents: Iterable[Fields]) -> int:
@@ -100,6 +107,13 @@ class _Ids:
             self.unanswered = [pair for pair in self.unanswered if pair[1] != answer["id"]]
             return {**part, "functionResponse": answer}
         return part
+
+
+def _unwrapped(body: Any) -> Fields:
+    """Return a body, which Code Assist wraps; {} if it is no object."""
+    outer: Fields = body if isinstance(body, dict) else {}
+    inner = outer.get("request")
+    return inner if isinstance(inner, dict) else outer
 
 
 def _is_id(value: Any) -> bool:

@@ -47,8 +47,15 @@ def shows(event: Any) -> Sequence[Shown]:
 
 
 def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
-    """Return the end of a call: `response.completed` or `response.incomplete`; the next call begins again."""
+    """Return the end of a call: `response.completed` or `response.incomplete`; the next call begins again.
+
+    In a lane of a WebSocket, and after a steered answer, another call may be under way, or follows.
+    """
     match event:
+        case {"type": str(kind), "stream_id": str()} if kind.startswith("response."):
+            return None
+        case {"type": "response.incomplete", "response": {"incomplete_details": {"reason": "steered"}}}:
+            return None
         case {"type": "response.completed" | "response.incomplete"} | {"object": "response", "status": "completed"}:
             return "complete"
         case {"type": "turnmill.request" | "turnmill.error"}:
@@ -76,7 +83,7 @@ DIALECT: Final = Dialect(
     stretches=events.STRETCHES,
     begin=events.begin,
     history=request.READER.history,
-    finish=model_calls.finish,
+    finish=events.finish,
     recognises=recognises,
     shows=shows,
     ended=ended,

@@ -10,8 +10,8 @@
 | response.reasoning_summary_text.delta, response.reasoning_text.delta, .done | thinking |
 | response.function_call_arguments.delta, .done; the same of mcp_call, custom_tool_call | the arguments of a call |
 | response.code_interpreter_call_code.delta, .done | the code of a call |
-| response.completed | the call ended well; its output replaces everything before but finished items of other types |
-| response.incomplete | the same, cut short by the server, with the reason |
+| response.completed | the call ended well; its output, if any, replaces all before but finished items of other types |
+| response.incomplete | the same, cut short by the server, with the reason; `steered`: another response follows |
 | response.failed, error, `error` without a type | the call failed: interrupted, unless another call follows |
 | a response object, as one event | a whole answer |
 | a response object whose status is queued or in_progress | begins a response: its answer is still to come |
@@ -20,17 +20,18 @@
 | an error behind the end of a call | SystemMessage `error`: the answer stays whole |
 | an item or a delta behind the end of a call | refused: it belongs to no answer |
 | any other | SystemMessage data-app-TYPE |
+
+Over a WebSocket, several calls may be under way at the same time, each in a lane that its events name (`stream_id`).
 """
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Handler, Stretch, Violation, nothing
 from pipeline.dialects import ends, model_calls
-from pipeline.dialects.model_calls import calls_of
+from pipeline.dialects.model_calls import Calls, calls_of
 from pipeline.dialects.openai_responses.keys import note
 from pipeline.dialects.openai_responses.output import Output
 from pipeline.dialects.openai_responses.request import READER
@@ -39,6 +40,7 @@ from pipeline.dialects.responses_progress import is_progress
 from pipeline.dialects.wire_values import number_or_none, objects
 from topics.json_text import Fields
 
+STEERED: Final = "steered"  # by the user: the answer to what they have said then follows, as another response
 UNFINISHED: Final = ("queued", "in_progress")  # the first states of an answer in the background
 READ_KEYS: Final = frozenset(
     {"id", "model", "output", "usage", "error", "object", "created_at", "tools", "instructions", "input"}
@@ -84,7 +86,8 @@ def _deltas(kind: str, index_key: str) -> Stretch:
         """Append consecutive deltas of a piece. Numbers are compared as objects: True is not 1."""
         first, calls = events[start], calls_of(builder)
         output: Output | None = calls.answer
-        if output is None or output.settled or calls.whole:
+        lane = first.get("stream_id")
+        if output is None or output.settled or calls.whole or lane != builder.scratch["lane"]:
             return start
         part = output.growing(first, kind, _index_of(first, index_key))
         if part is None:
@@ -96,6 +99,8 @@ def _deltas(kind: str, index_key: str) -> Stretch:
             if event.__class__ is not dict or event.get("type") != name or event.get("item_id") != item:
                 break
             text = event.get("delta")
+            if lane is not None and event.get("stream_id") != lane:
+                break
             if (
                 event.get("output_index") is not index
                 or event.get(index_key) is not number
@@ -135,7 +140,7 @@ def error(builder: Builder, event: Fields) -> None:
     model_calls.fail(builder, error)
 
 
-def unknown(builder: Builder, event: Fields) -> None:
+def _unknown(builder: Builder, event: Fields) -> None:
     """Ignore progress, and keep any other event of an unknown type: protocols grow."""
     kind = event.get("type")
     if kind is None and event.get("object") == "response" and event.get("status") in UNFINISHED:
@@ -157,7 +162,7 @@ def compacted(builder: Builder, event: Fields) -> None:
     if isinstance(usage, dict):
         shown = {key: value for key, value in event.items() if key not in ("usage", "model")}
         builder.beside("compaction", usage, model=model if isinstance(model, str) else None)
-    unknown(builder, shown)
+    _unknown(builder, shown)
 
 
 def _terminal(builder: Builder, response: Fields, status: str) -> None:
@@ -174,13 +179,53 @@ def _terminal(builder: Builder, response: Fields, status: str) -> None:
         model_calls.settle_newest(builder)
         model_calls.fail(builder, response.get("error") or status)
         return
+    details = response.get("incomplete_details") if status == "incomplete" else None
+    reason = details.get("reason") if isinstance(details, dict) else None
     if status == "incomplete":
-        details = response.get("incomplete_details")
-        reason = details.get("reason") if isinstance(details, dict) else None
         output.response.fields["finish_reason"] = ends.finish(ends.RESPONSES, reason) if reason else "length"
     model_calls.end_call(builder, awaits=False)
     model_calls.settle_newest(builder)
-    model_calls.end_call(builder, awaits=bool(output.calls()))
+    model_calls.end_call(builder, awaits=bool(output.calls()) or reason == STEERED)
+
+
+def begin(builder: Builder) -> None:
+    """Prepare for a run."""
+    model_calls.begin(builder, READER)
+    builder.scratch |= {"lane": None, "lanes": {None: calls_of(builder)}}
+
+
+def finish(builder: Builder, end: str) -> None:
+    """Finish the calls of all lanes; one that has not ended decides how the run ends."""
+    lanes: dict[Any, Calls] = builder.scratch["lanes"]
+    for calls in lanes.values():
+        builder.scratch["calls"] = calls
+        calls.settle(builder)
+    used = [calls for calls in lanes.values() if calls.answer is not None] or list(lanes.values())
+    builder.scratch["calls"] = next((calls for calls in used if not calls.whole), used[-1])
+    model_calls.finish(builder, end)
+
+
+def _change_lane(builder: Builder, lane: str | None) -> None:
+    """Go on with the calls of a lane."""
+    scratch, lanes = builder.scratch, builder.scratch["lanes"]
+    if lane not in lanes and len(lanes) == 1 and calls_of(builder).answer is None:
+        lanes[lane] = lanes.pop(scratch["lane"])  # nothing was said in another one
+    elif lane not in lanes:
+        lanes[lane] = Calls(READER, calls_of(builder).settle, items=[])
+    scratch["lane"], scratch["calls"] = lane, lanes[lane]
+
+
+def _in_lane(handler: Handler) -> Handler:
+    def handle(builder: Builder, event: Fields) -> None:
+        lane = event.get("stream_id")
+        if lane != builder.scratch["lane"] and (lane is None or isinstance(lane, str)):
+            _change_lane(builder, lane)
+        handler(builder, event)
+        in_lanes = lane is not None or len(builder.scratch["lanes"]) > 1
+        if in_lanes and builder.ended == "complete":  # other calls may be under way, or follow
+            builder.ended = None
+
+    return handle
 
 
 def _output(builder: Builder) -> Output | None:
@@ -227,10 +272,7 @@ DELTAS: Final = {
     "custom_tool_call_input": ("input", "", "input"),
     "code_interpreter_call_code": ("code", "", "code"),
 }
-begin: Final = partial(model_calls.begin, reader=READER)
-HANDLERS: Final[dict[str, Handler]] = {
-    model_calls.REQUEST: model_calls.request,
-    model_calls.ERROR: model_calls.refused,
+IN_CALLS: Final[dict[str, Handler]] = {
     **{f"response.{name}": created for name in ("created", "queued", "in_progress")},
     "response.output_item.added": added,
     "response.output_item.done": done,
@@ -241,6 +283,12 @@ HANDLERS: Final[dict[str, Handler]] = {
     "keepalive": nothing,
     "codex.compacted": compacted,
 }
+HANDLERS: Final[dict[str, Handler]] = {
+    model_calls.REQUEST: model_calls.request,
+    model_calls.ERROR: model_calls.refused,
+    **{name: _in_lane(handler) for name, handler in IN_CALLS.items()},
+}
+unknown: Final = _in_lane(_unknown)
 STRETCHES: Final[dict[str | None, Stretch]] = {
     f"response.{name}.delta": _deltas(kind, index_key) for name, (kind, index_key, _) in DELTAS.items()
 }

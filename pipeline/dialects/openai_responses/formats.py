@@ -17,6 +17,7 @@ from typing import Any, Final
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Messages, Reader
 from pipeline.dialects import model_calls
+from pipeline.dialects.asked_parts import write
 from pipeline.dialects.exports import OwnIds, args_text, call_id, spoken, tool_name
 from pipeline.dialects.history import MessagePlace, exchanges
 from pipeline.dialects.openai_responses import request
@@ -261,14 +262,14 @@ def fill(builder: Builder, messages: Messages) -> str | None:
     """Fill the builder with the calls of a finished run: the model's items in a row are one response."""
     model_calls.begin(builder, request.READER)
     first = next((n for n, item in enumerate(messages) if request.is_own(item)), len(messages))
-    model_calls.write(builder, [part for item in messages[:first] for part in request.parts(item)], opening=True)
+    write(builder, [part for item in messages[:first] for part in request.parts(item)], opening=True)
     items: list[Fields] = []
     for item in messages[first:]:
         if request.is_own(item) or item.get("type") == "shell_call_output":
             items.append(item)
             continue
         _respond(builder, items)
-        model_calls.write(builder, request.parts(item))
+        write(builder, request.parts(item))
     _respond(builder, items)
     return "complete" if first < len(messages) else None
 

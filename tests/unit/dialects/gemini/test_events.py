@@ -169,3 +169,71 @@ def test_the_last_tokens_count_and_no_mixture() -> None:
     last = {"usageMetadata": {"promptTokenCount": 20, "candidatesTokenCount": 58, "totalTokenCount": 78}}
     got = run(ASKED, piece({"text": "Su"}, **first), piece({"text": "n"}, **last), piece({"text": "."}, finish="STOP"))
     assert got.agent_turns[0]["total_usage"] == {"input_tokens": 20, "output_tokens": 58, "total_tokens": 78}
+
+
+def resuming(token: str = "t", **more: Any) -> Fields:
+    body = {**ASKED["request"], "continuationToken": token, **more}
+    return {"type": "turnmill.request", "request": body}
+
+
+def counted(words: str, output: int, finish: str | None = None, token: str | None = None) -> Fields:
+    usage = {"promptTokenCount": 20, "candidatesTokenCount": output, "totalTokenCount": 20 + output}
+    usage |= {"promptTokensDetails": [{"modality": "AUDIO", "tokenCount": 2}]}
+    whole = piece({"text": words}, finish=finish, usageMetadata=usage)
+    if token is not None:
+        whole["candidates"][0]["continuationToken"] = token
+    return whole
+
+
+BROKEN: Fields = {"type": "turnmill.error", "body": {"type": "ReadError", "message": "by peer"}}
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        [counted("One, ", 5), counted("two, ", 10, token="t")],
+        [counted("One, ", 5), counted("two, ", 10, token="t"), BROKEN],
+        [counted("One, ", 5, token="s"), counted("two, ", 10, token="t"), {"error": {"code": 500, "message": "no"}}],
+        [counted("One, two, ", 10, "CONTINUATION", "t")],
+        [counted("One, two, ", 10, "CONTINUATION", "t"), resuming(), BROKEN],
+        [counted("One, two, ", 10, "MAX_TOKENS", "t")],
+    ],
+)
+def test_an_answer_in_several_calls_is_one_response(first: list[Fields]) -> None:
+    """google-genai 3.6.1 yields one stream of them, and adds up what each call has used."""
+    got = run(ASKED, *first, resuming(generationConfig={}), counted("three.", 5, "STOP"), end="complete")
+    (response,) = got.messages("response")
+    assert [part["content"] for part in response["parts"]] == ["One, two, three."]
+    assert (status(got), response["finish_reason"], got.refused) == ("complete", "stop", [])
+    usage = response["usage"]
+    assert [usage[name] for name in ("input_tokens", "output_tokens", "total_tokens")] == [40, 15, 55]
+    assert (usage["input_audio_tokens"], usage["meta:summed"]) == (4, True)
+    assert "continuationToken" not in response["meta:adk"]
+    assert [turn["parts"][0]["content"] for turn in got.user_turns] == ["Weather?"]
+
+
+def test_the_rest_of_an_answer_calls_a_tool() -> None:
+    answer = request(
+        user({"text": "Weather?"}),
+        model({"text": "Let me look."}, CALL),
+        user({"functionResponse": {"name": "f", "response": {"r": 1}}}),
+    )
+    got = run(
+        ASKED, counted("Let me ", 5, "CONTINUATION", "t"), resuming(), piece({"text": "look."}, CALL, finish="STOP"),
+        answer, piece({"text": "Sunny."}, finish="STOP"), end="complete",
+    )  # fmt: skip
+    assert [len(message["parts"]) for message in got.messages("response")] == [2, 1]
+    assert got.parts("request")[0]["tool_name"] == "f"
+
+
+def test_the_rest_of_an_answer_of_another_run() -> None:
+    """The user's words are in that run."""
+    got = run(resuming(), piece({"text": "three."}, finish="STOP"), end="complete")
+    assert (len(got.user_turns), got.records[-1]["lineage"]["goes_on"]) == (0, True)
+
+
+def test_a_broken_call_without_a_token_is_tried_again() -> None:
+    got = run(
+        ASKED, piece({"text": "One, "}), BROKEN, ASKED, piece({"text": "One, two."}, finish="STOP"), end="complete"
+    )
+    assert [part["content"] for part in got.parts("response")] == ["One, two."]
