@@ -75,7 +75,12 @@ def call(name: str, args: Fields, identity: str | None = None, **rest: Any) -> F
 
 
 def used(prompt: int, said: int, **more: int) -> Fields:
-    return {"promptTokenCount": prompt, "candidatesTokenCount": said, **more, "totalTokenCount": prompt + said}
+    return {
+        "promptTokenCount": prompt,
+        "candidatesTokenCount": said,
+        **more,
+        "totalTokenCount": prompt + said + more.get("thoughtsTokenCount", 0),
+    }
 
 
 SUNNY: Final = [answer(text("It is "), usage=used(9, 2)), answer(text("sunny."), finish="STOP", usage=used(9, 4))]
