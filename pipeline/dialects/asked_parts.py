@@ -46,7 +46,7 @@ def _with_tool_name(part: Fields, names: Mapping[str, str]) -> Fields:
 
 
 def _prompts(words: list[Fields]) -> list[Fields]:
-    """Return prompts; if files are among the parts, all of them as one prompt."""
+    """Return prompts; if files are among the parts, all of them as a prompt."""
     if all(part["part_kind"] == "user-prompt" for part in words):
         return words
     content: list[Any] = []

@@ -102,7 +102,7 @@ def note_under(meta: str, fields: Fields, extra: Fields) -> None:
 
 
 def counted(before: Any, now: Fields) -> Fields:
-    """Return two reports of the same counts as the later one; where it has none, or a zero, the earlier count stays."""
+    """Return two reports of the same counts as the later; where it has none, or a zero, the earlier count stays."""
     if not isinstance(before, dict):
         return now
     later = {key: value for key, value in now.items() if not (before.get(key) and (value is None or value == 0))}

@@ -233,7 +233,7 @@ EXPIRED_ARCHIVED: Final = counter(
 )
 COST_DIFFERENCES: Final = counter(
     "turnmill_cost_differences_total",
-    "Stored responses whose cost, as the stream told it, differs by more than 1 % from the one that prices give.",
+    "Stored responses whose cost, as the stream told it, differs by more than 1 % from the cost that prices give.",
 )
 COST_LAST_HOUR: Final = gauge(
     "turnmill_cost_last_hour_usd",

@@ -20,7 +20,7 @@ def is_aside(message: Any) -> bool:
 
 
 def without_asides(document: Fields) -> Fields:
-    """Return a thread document without such responses; the same one if it has none."""
+    """Return a thread document without such responses; the same document if it has none."""
     turns = [_without(turn) for turn in document["turns"]]
     same = all(new is old for new, old in zip(turns, document["turns"], strict=True))
     return document if same else {**document, "turns": turns}

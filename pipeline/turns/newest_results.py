@@ -13,7 +13,7 @@ from topics.part_kinds import ANSWERS
 
 
 def with_newest_results(document: Fields) -> Fields:
-    """Return a thread document with one result for each call; the same one if no call has several."""
+    """Return a thread document with a result for each call; the same document if no call has several."""
     waiting: dict[str, int] = {}  # calls without a result, by id
     first: dict[str, Fields] = {}  # the result of the newest call of each id
     newest: dict[int, Fields] = {}  # by `id()` of the first result

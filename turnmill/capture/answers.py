@@ -173,7 +173,7 @@ class Answer:
             if isinstance(content, dict):
                 self._add(model_parts(content.get("parts")))
             token, reason = token_id(candidate.get("continuationToken")), candidate.get("finishReason")
-            if token is not None or reason not in (None, CONTINUES):  # the newest one, until the answer has ended
+            if token is not None or reason not in (None, CONTINUES):  # the newest, until the answer has ended
                 self.response_id, self.goes_on = token, token is not None
             if reason and reason != CONTINUES:
                 self._end()

@@ -29,7 +29,7 @@ class Attempts(Generic[Call]):
             self._of.put(scope, key, failed, self._most)
 
     def take(self, scope: str, keys: Sequence[object]) -> Call | None:
-        """Return the oldest call with one of these keys, the first that is known, and forget the call."""
+        """Return the oldest call with any of these keys, the first that is known, and forget the call."""
         failed = next((failed for key in keys if (failed := self._of.get(scope, key))), None)
         if failed is None:
             return None

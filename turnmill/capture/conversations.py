@@ -237,7 +237,7 @@ def _new(asked: Asked, kept: Kept) -> Sequence[NormalMessage]:
 def _attempts(asked: Asked, kept: Kept) -> list[object]:
     """Return what a request has in common with the call of which it may be another attempt.
 
-    The whole conversation counts if one of the two requests left its beginning to the server.
+    The whole conversation counts if either request left its beginning to the server.
     """
     rest = [("the rest of", asked.names.response)] if asked.names.resumes else []
     said = kept.and_then(_new(asked, kept)).said

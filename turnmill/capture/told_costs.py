@@ -1,6 +1,6 @@
 """What a gateway says in a header that a call has cost, put into the usage of the call's answer. Pure.
 
-It is said before a stream begins, so most streams have no such header, or an empty or zero one: then nothing is known.
+It is said before a stream begins, so most streams have no such header, or it is empty or zero: then nothing is known.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ ROW = "  {:<24}{:>16}{:>16}{:>16}"
 
 @click.command(short_help="Compare a provider's own usage with the store's.")
 @click.option("--provider", type=click.Choice([*FORMATS]), required=True, help="Whose export FILE is.")
-@click.option("--stored-as", metavar="NAME", help="The provider's name in the store, if it is another one.")
+@click.option("--stored-as", metavar="NAME", help="The provider's name in the store, if it has another there.")
 @click.option("--all", "every", is_flag=True, help="Also show what is equal.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object with all lines.")
 @click.argument("file", type=click.File("r", encoding="utf-8-sig"))

@@ -107,7 +107,7 @@ class Stream:
     def answer(self, item: Item) -> None:
         """Insert a result after the message with its call, and after results that are already there.
 
-        Some servers give each call a message of its own: those that were whole before the first result are one answer.
+        Some servers give each call a message of its own: those that were whole before the first result are an answer.
         """
         call = self.calls.get(item.attrs["toolCallId"])
         at = self.items.index(call[0]) + 1 if call is not None and call[0] in self.items else len(self.items)

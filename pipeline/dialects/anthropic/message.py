@@ -185,7 +185,7 @@ def set_apart(builder: Builder, usage: Fields, provider: str | None, model: Any,
     `known`: those that were added before, in the order of the iterations. `model`: the message's.
     """
     served: Fields = {key: usage[key] for key in SERVED if key in usage}
-    beside = [one for one in objects(usage.get("iterations")) if str(one.get("type")) in BESIDE]
+    beside = [call for call in objects(usage.get("iterations")) if str(call.get("type")) in BESIDE]
     for number, iteration in enumerate(beside):
         counts = {key: value for key, value in iteration.items() if key not in ("type", "model")}
         spent = normal({**served, **with_caches(counts)})

@@ -70,7 +70,7 @@ def _responses(session: Session) -> list[Message]:
 
 
 def _added(results: Iterable[Fields | None]) -> tuple[float, dict[str, Counter[str]]]:
-    """Return what lines have added to the sums of the first one, in all, and by model. None: the sums began anew."""
+    """Return what lines have added to the sums of the first, in all, and by model. None: the sums began anew."""
     cost, before_cost = 0.0, 0.0
     used: dict[str, Counter[str]] = {}
     before: dict[str, Counter[str]] = {}

@@ -58,7 +58,7 @@ class Candidates:
 
 
 def request(builder: Builder, event: Fields) -> None:
-    """Handle `turnmill.request`: a call begins, or the answer of the previous one goes on."""
+    """Handle `turnmill.request`: a call begins, or the previous answer goes on."""
     calls = calls_of(builder)
     answers: Candidates | None = calls.answer
     if answers is None or token_of(event["request"]) not in answers.tokens:

@@ -38,7 +38,7 @@ LISTS: Final = frozenset({"images", "annotations", "executed_tools"})
 class ChoiceAnswer:
     """One choice of a call. `parts`: by their kinds in ORDER. `finish`: the finish_reason, None until it comes.
 
-    `failed`: it is one of an error.
+    `failed`: it is that of an error.
     """
 
     response: Message

@@ -116,7 +116,7 @@ class ToolCalls:
         _extend(call, call_id, function)
 
     def _by_id(self, call_id: str | None, name: Any) -> Part | None:
-        """Return the call that a fragment without index belongs to; None: a new one."""
+        """Return the call that a fragment without index belongs to; None: a new call."""
         if call_id is not None:
             return next((call for call in self.made if call.fields[ID] == call_id), None)
         last = self.made[-1] if self.made else None

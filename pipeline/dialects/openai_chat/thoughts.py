@@ -55,7 +55,7 @@ class Blocks:
     blocks: list[Piece] = field(default_factory=list)
 
     def add(self, key: str, index: Any, piece: Fields, *, whole: bool) -> None:
-        """Add a piece: to the block of its index, or else to the last one, if that is of its type and not sealed."""
+        """Add a piece: to the block of its index, or else to the last, if that is of its type and not sealed."""
         block = None if whole else self._open(key, index, piece)
         if block is None:
             block = {}

@@ -195,7 +195,7 @@ def begin(builder: Builder) -> None:
 
 
 def finish(builder: Builder, end: str) -> None:
-    """Finish the calls of all lanes; one that has not ended decides how the run ends."""
+    """Finish the calls of all lanes; a lane that has not ended decides how the run ends."""
     lanes: dict[Any, Calls] = builder.scratch["lanes"]
     for calls in lanes.values():
         builder.scratch["calls"] = calls
@@ -209,7 +209,7 @@ def _change_lane(builder: Builder, lane: str | None) -> None:
     """Go on with the calls of a lane."""
     scratch, lanes = builder.scratch, builder.scratch["lanes"]
     if lane not in lanes and len(lanes) == 1 and calls_of(builder).answer is None:
-        lanes[lane] = lanes.pop(scratch["lane"])  # nothing was said in another one
+        lanes[lane] = lanes.pop(scratch["lane"])  # nothing was said in another lane
     elif lane not in lanes:
         lanes[lane] = Calls(READER, calls_of(builder).settle, items=[])
     scratch["lane"], scratch["calls"] = lane, lanes[lane]

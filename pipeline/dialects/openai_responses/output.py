@@ -1,7 +1,7 @@
 """The output of a call: its items while they grow, and the final ones.
 
 The terminal event's output replaces finished items of its types, these replace the texts of finished parts, and these
-the deltas. An item is found by `output_index`, or without one by its id, or else is the newest.
+the deltas. An item is found by `output_index`, or without it by its id, or else is the newest.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def replace(builder: Builder, new: list[Converted], asked: Sequence[Fields] = ()
 
 
 def _cut_off(streamed: list[Message], new: list[Converted]) -> int:
-    """Return how many of the streamed responses, all of them answered, stood before the first one of `new`."""
+    """Return how many of the streamed responses, all of them answered, stood before the first of `new`."""
     first = next((converted for converted in new if converted.kind == "response"), None)
     said = _said([Part(fields, done=True) for fields in first.parts]) if first is not None else []
     for number, old in enumerate(streamed):

@@ -125,7 +125,7 @@ def _listed(row: Mapping[str, Any], counts: Mapping[str, int]) -> Total | str:
 def _model(model: str, provider: str | None) -> tuple[ModelInfo | None, bool]:
     """Return the model that the package has for these names, and whether only by the model's.
 
-    A provider that the package does not know is a host of one's own, or a gateway: the model's maker has a price.
+    A provider that the package does not know is a private host, or a gateway: the model's maker has a price.
     """
     from genai_prices.data_snapshot import get_snapshot  # noqa: PLC0415  # slow to import, and only the store needs it
 

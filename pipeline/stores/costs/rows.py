@@ -27,7 +27,7 @@ ESTIMATE: Final = "estimate by "  # followed by the source of the price of an es
 IMPORT: Final = "import"  # the origin of imported usage
 KINDS_OF_COST: Final = ("told", "computed", "estimated")  # by the stream or provider, by prices, by an assumption
 TOLD, COMPUTED, ESTIMATED = range(3)  # their indices, as stored
-DIFFERS: Final = 100  # a told and a computed cost differ, if by more than a hundredth of the told one
+DIFFERS: Final = 100  # a told and a computed cost differ, if by more than a hundredth of what was told
 Row = dict[str, Any]
 
 
@@ -133,7 +133,7 @@ def _price(rows: Sequence[Row], prices: Prices, *, whole: bool) -> None:
 
 
 def _differing(told: int, computed: Sequence[Cost]) -> int | None:
-    """Return the computed cost, if it differs from the told one; None also where a price is unknown or a guess."""
+    """Return the computed cost, if it differs from what was told; None also where a price is unknown or a guess."""
     known = [cost.nano_usd for cost in computed if cost.nano_usd is not None and not cost.estimated]
     if len(known) < len(computed) or not known:
         return None

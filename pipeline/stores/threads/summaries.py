@@ -15,7 +15,7 @@ class WriteResult:
     `erased`: threads in the batch that are marked as erased; their records were dropped, and count as unchanged.
     `late`: indexes of records that were not stored, since they lack stored events, and contain others. `expired`:
     indexes of records that were not stored since they are older than the retention; they count as unchanged.
-    `differing`: responses that were stored with a told cost and another one by prices.
+    `differing`: responses that were stored with a told cost and another by prices.
     """
 
     inserted: int = 0

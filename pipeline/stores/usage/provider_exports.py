@@ -11,7 +11,7 @@ As documented in November 2026:
     openrouter  `/api/v1/activity`: rows for each day, model and endpoint
                 (openrouter.ai/docs/client-sdks/typescript/models/activityitem)
 
-A file has one page or many, one after the other or in an array; or buckets or rows without pages; or rows as CSV under
+A file has a page or many, one after the other or in an array; or buckets or rows without pages; or rows as CSV under
 the same names. A bucket at a time is held.
 """
 
@@ -59,7 +59,7 @@ class Billed:
 
 
 class Format(NamedTuple):
-    """How a provider's results are read. `sums`: by the result's `object`, "" for those without or with another one."""
+    """How a provider's results are read. `sums`: by the result's `object`, "" for those without or with another."""
 
     expected: str
     time: str

@@ -132,7 +132,7 @@ class Figures:
     estimated_nano_usd: int  # what these cost
     told_nano_usd: int  # of the cost, what streams and providers told
     assumed_nano_usd: int  # of the cost, what is estimated: the price of a sum of calls, as far as it is not known
-    differing: int  # responses whose told cost differs from the computed one by more than 1 %
+    differing: int  # responses whose told cost differs from the computed cost by more than 1 %
     differing_nano_usd: int  # what these cost, as told
     unpriced: int  # responses with tokens and without a known cost
     ttft_ms: Percentiles

@@ -150,7 +150,7 @@ async def _reprice(
         Repriced(row["model"], _cost(known[position]), known[position]["source"], _cost(row), row["price_source"])
         for position, row in changes.items()
     ]
-    repriced = [one for one in repriced if (one.before, one.source_before) != (one.after, one.source_after)]
+    repriced = [row for row in repriced if (row.before, row.source_before) != (row.after, row.source_after)]
     if dry_run or not changes:
         return repriced
     sources = await price_sources_of(connection, {row["price_source"] for row in changes.values()} - {None})
