@@ -205,9 +205,10 @@ def finish(builder: Builder, end: str) -> None:
     model_calls.finish(builder, end)
 
 
-def _change_lane(builder: Builder, lane: str | None) -> None:
-    """Go on with the calls of a lane."""
+def _change_lane(builder: Builder, lane: Any) -> None:
+    """Go on with the calls of a lane; None, or no text, is that of events without `stream_id`."""
     scratch, lanes = builder.scratch, builder.scratch["lanes"]
+    lane = lane if isinstance(lane, str) else None
     if lane not in lanes and len(lanes) == 1 and calls_of(builder).answer is None:
         lanes[lane] = lanes.pop(scratch["lane"])  # nothing was said in another lane
     elif lane not in lanes:
@@ -217,12 +218,12 @@ def _change_lane(builder: Builder, lane: str | None) -> None:
 
 def _in_lane(handler: Handler) -> Handler:
     def handle(builder: Builder, event: Fields) -> None:
-        lane = event.get("stream_id")
-        if lane != builder.scratch["lane"] and (lane is None or isinstance(lane, str)):
-            _change_lane(builder, lane)
+        if "stream_id" not in event and builder.scratch["lane"] is None:
+            handler(builder, event)
+            return
+        _change_lane(builder, event.get("stream_id"))
         handler(builder, event)
-        in_lanes = lane is not None or len(builder.scratch["lanes"]) > 1
-        if in_lanes and builder.ended == "complete":  # other calls may be under way, or follow
+        if builder.ended == "complete":  # other calls may be under way, or follow
             builder.ended = None
 
     return handle
