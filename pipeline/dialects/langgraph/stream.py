@@ -248,7 +248,7 @@ class Stream:
         return made_by_program(message) or (message["type"] == "human" and foreign)
 
     def _said(self, message: Fields, taken: list[Entry | None]) -> Entry | None:
-        """Return the newest entry of this content that is not taken; a program's words only if they got their id now."""
+        """Return the newest entry of this content that is not taken; a program's words only if they get an id now."""
         for entry in reversed(self.state):
             same = all(entry.message.get(key) == message.get(key) for key in CONTENT)
             ids = (entry.message.get("id"), message.get("id"))
