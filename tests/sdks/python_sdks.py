@@ -29,6 +29,7 @@ SDKS: Final = {
     "google-genai": ("google-genai==3.4.0",),
     "langchain": ("langchain==1.5.2", "langgraph==1.2.24", "langchain-core==1.8.3"),
     "langgraph": ("langgraph==1.2.22", "langchain-core==1.7.2", "langchain-openai==1.7.3"),
+    "litellm": ("litellm==1.110.2",),
     "openai": ("openai==3.54.0",),
     "openai-agents": ("openai-agents==0.24.0", "openai==3.54.0"),
     "openai-and-pydantic-ai": ("pydantic-ai-slim[openai]==2.68.0",),
