@@ -39,7 +39,7 @@ from pipeline.assembly.dialect import Delta, Handler, Stretch, Violation, nothin
 from pipeline.assembly.telemetry import FEEDBACK
 from pipeline.dialects.ag_ui import text
 from pipeline.dialects.ag_ui.messages import read, replace, set_history
-from pipeline.dialects.ag_ui.stream import META, Item, Stream, get, note, stream_of, text_of, unknown_fields
+from pipeline.dialects.ag_ui.stream import META, Item, Stream, get, note, stream_of, tanstack, text_of, unknown_fields
 from pipeline.dialects.ag_ui.turn import write
 from pipeline.dialects.tp_events import interpret
 from pipeline.dialects.wire_values import is_number, objects
@@ -74,7 +74,9 @@ def tool_call_result(builder: Builder, event: Fields) -> None:
     content = event["content"] if event.get("content") is not None else event.get("result", "")
     if stream.key(text.CALL + call_id) in builder.open_text:
         text.end_call(builder, stream, call_id)
-    attrs = {"toolCallId": call_id, "content": content, "error": event.get("error"), "fields": unknown_fields(event)}
+    failed = "output-error" in (event.get("state"), tanstack(event).get("state"))
+    error = event.get("error", content if failed else None)
+    attrs = {"toolCallId": call_id, "content": content, "error": error, "fields": unknown_fields(event)}
     message_id = get(event, "messageId")
     kept = {key: value for key, value in attrs.items() if value is not None}
     stream.answer(Item("tool", message_id if isinstance(message_id, str) else "", builder.at, builder.at, attrs=kept))
@@ -126,13 +128,14 @@ def run_finished(builder: Builder, event: Fields) -> None:
         stream.beside(builder, "custom:ag-ui.result", event["result"])
     if (rest := unknown_fields(event)) is not None:
         note(builder.notes, {"fields": {**builder.notes.get(META, {}).get("fields", {}), **rest}})
-    metadata = event.get("metadata")
-    tanstack = metadata.get("tanstack") if isinstance(metadata, dict) else None
-    if isinstance(tanstack, dict):
-        _call_ended(builder, stream, event.get("usage"), tanstack)
+    told = tanstack(event)
+    if told:
+        _call_ended(stream, event.get("usage"), told.get("finishReason"))
+        model = told.get("model")
+        builder.context.model_name = builder.context.model_name or (model if isinstance(model, str) else None)
     else:
         _usage(builder, stream, event.get("usage"))
-    stream.over = not (isinstance(tanstack, dict) and tanstack.get("finishReason") == "tool_calls")
+    stream.over = told.get("finishReason") != "tool_calls"
     builder.ended = "aborted" if kind == "cancelled" else "complete"
 
 
@@ -157,20 +160,13 @@ def finish(builder: Builder, end: str) -> None:
     builder.end_turn("disconnected")
 
 
-def _call_ended(builder: Builder, stream: Stream, entries: Any, tanstack: Fields) -> None:
+def _call_ended(stream: Stream, entries: Any, reason: Any) -> None:
     """Add tokens and end of the newest call: TanStack writes RUN_FINISHED after each, with those of that alone."""
-    newest, usages, model, reason = (
-        stream.newest(),
-        objects(entries),
-        tanstack.get("model"),
-        tanstack.get("finishReason"),
-    )
+    newest, usages = stream.newest(), objects(entries)
     if newest is not None and usages:
         newest.usage = usages[0]
     if newest is not None and isinstance(reason, str):
         newest.ended = reason
-    if isinstance(model, str):
-        builder.context.model_name = builder.context.model_name or model
 
 
 def _running_usage(stream: Stream, value: Fields) -> None:
