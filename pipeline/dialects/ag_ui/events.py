@@ -39,7 +39,7 @@ from pipeline.assembly.dialect import Delta, Handler, Stretch, Violation, nothin
 from pipeline.assembly.telemetry import FEEDBACK
 from pipeline.dialects.ag_ui import text, usage
 from pipeline.dialects.ag_ui.messages import read, replace, set_history
-from pipeline.dialects.ag_ui.stream import META, Item, Stream, get, note, stream_of, text_of, unknown_fields
+from pipeline.dialects.ag_ui.stream import META, Item, Stream, get, note, stream_of, tanstack, text_of, unknown_fields
 from pipeline.dialects.ag_ui.turn import write
 from pipeline.dialects.tp_events import interpret
 from topics.json_text import Fields
@@ -71,7 +71,9 @@ def tool_call_result(builder: Builder, event: Fields) -> None:
     content = event["content"] if event.get("content") is not None else event.get("result", "")
     if stream.key(text.CALL + call_id) in builder.open_text:
         text.end_call(builder, stream, call_id)
-    attrs = {"toolCallId": call_id, "content": content, "error": event.get("error"), "fields": unknown_fields(event)}
+    failed = "output-error" in (event.get("state"), tanstack(event).get("state"))
+    error = event.get("error", content if failed else None)
+    attrs = {"toolCallId": call_id, "content": content, "error": error, "fields": unknown_fields(event)}
     message_id = get(event, "messageId")
     kept = {key: value for key, value in attrs.items() if value is not None}
     stream.answer(Item("tool", message_id if isinstance(message_id, str) else "", builder.at, builder.at, attrs=kept))
@@ -123,13 +125,11 @@ def run_finished(builder: Builder, event: Fields) -> None:
         stream.beside(builder, "custom:ag-ui.result", event["result"])
     if (rest := unknown_fields(event)) is not None:
         note(builder.notes, {"fields": {**builder.notes.get(META, {}).get("fields", {}), **rest}})
-    metadata = event.get("metadata")
-    tanstack = metadata.get("tanstack") if isinstance(metadata, dict) else None
-    if isinstance(tanstack, dict):
-        usage.add_of_call(builder, stream, event.get("usage"), tanstack)
+    if told := tanstack(event):
+        usage.add_of_call(builder, stream, event.get("usage"), told)
     else:
         usage.add_of_run(builder, stream, event.get("usage"))
-    stream.over = not (isinstance(tanstack, dict) and tanstack.get("finishReason") == "tool_calls")
+    stream.over = told.get("finishReason") != "tool_calls"
     builder.ended = "aborted" if kind == "cancelled" else "complete"
 
 

@@ -142,6 +142,13 @@ def get(event: Fields, name: str) -> Any:
     return event.get(SNAKE.get(name, name)) if value is None else value
 
 
+def tanstack(event: Fields) -> Fields:
+    """Return what TanStack AI tells beside the protocol; {} on other servers."""
+    metadata = event.get("metadata")
+    told = metadata.get("tanstack") if isinstance(metadata, dict) else None
+    return told if isinstance(told, dict) else {}
+
+
 def unknown_fields(event: Fields) -> Fields | None:
     """Return the unknown fields of an event; None where there are none."""
     return {key: value for key, value in event.items() if key not in KNOWN and value is not None} or None

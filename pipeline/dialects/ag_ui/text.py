@@ -7,7 +7,19 @@ from typing import Any, Final
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Delta, Stretch, Violation
 from pipeline.assembly.parts import Part
-from pipeline.dialects.ag_ui.stream import BUILTIN, SNAKE, Item, Stream, get, note, stream_of, text_of, unknown_fields
+from pipeline.dialects.ag_ui.stream import (
+    BUILTIN,
+    SNAKE,
+    Item,
+    Stream,
+    get,
+    note,
+    stream_of,
+    tanstack,
+    text_of,
+    unknown_fields,
+)
+from pipeline.dialects.google_adk.parts import SIGNATURE
 from pipeline.turns.arguments import arguments
 from pipeline.turns.text import join
 from topics.json_text import Fields
@@ -86,7 +98,11 @@ def call_start(builder: Builder, event: Fields) -> None:
     """Begin a call in the message that it names; an unanswered call with the same id continues."""
     stream, call_id, name = stream_of(builder, event), text_of(event, "toolCallId"), text_of(event, "toolCallName")
     _open_call(builder, stream, call_id, name, get(event, "parentMessageId"))
-    note(stream.calls[call_id][1].fields, {"fields": unknown_fields(event)})
+    call = stream.calls[call_id][1]
+    note(call.fields, {"fields": unknown_fields(event)})
+    metadata = event.get("metadata")
+    if isinstance(metadata, dict) and isinstance(metadata.get("thoughtSignature"), str):  # TanStack, of Gemini's calls
+        call.fields[SIGNATURE] = metadata["thoughtSignature"]
 
 
 def call_args(builder: Builder, event: Fields) -> None:
@@ -96,8 +112,13 @@ def call_args(builder: Builder, event: Fields) -> None:
 
 
 def call_end(builder: Builder, event: Fields) -> None:
-    """End the call's arguments."""
-    end_call(builder, stream_of(builder, event), text_of(event, "toolCallId"))
+    """End the call's arguments; TanStack's end has those that were not streamed."""
+    stream, call_id = stream_of(builder, event), text_of(event, "toolCallId")
+    end_call(builder, stream, call_id)
+    given = event.get("input", tanstack(event).get("input"))
+    known = stream.calls.get(call_id)
+    if isinstance(given, dict) and known is not None and not known[1].chunks:
+        known[1].fields["args"] = given
 
 
 def call_chunk(builder: Builder, event: Fields) -> None:

@@ -166,7 +166,7 @@ class Stream:
         messages = [message for message in map(message_of, raws) if message is not None]
         anew = [n for n, message in enumerate(messages) if message["type"] == "remove" and message.get("id") == ALL]
         if anew:
-            self._rewrite(messages[anew[-1] + 1 :], at)
+            self._rewrite(messages[anew[-1] + 1 :], at, copied=True)
             self.updated, self.valued = True, False
             return
         humans = [number for number, message in enumerate(messages) if message["type"] == "human"]
@@ -217,18 +217,17 @@ class Stream:
         kept = [any(_same(entry.message, message) for message in messages) for entry in self.state]
         return True in kept and not kept[0] and all(kept[kept.index(True) :])
 
-    def _rewrite(self, messages: list[Fields], at: int) -> None:
+    def _rewrite(self, messages: list[Fields], at: int, *, copied: bool = False) -> None:
         """Take over a history that was written anew: what was said before stays, in its order.
 
-        Messages that come again under other ids are known by their content. Unknown ones before the last known one, or
-        before the user's words, are of earlier runs. A new one in the user's name is a program's: users write none
-        while a graph runs.
+        Unknown messages before the last known one, or before the user's words, are of earlier runs. A new one in the
+        user's name is a program's: users write none while a graph runs. `copied`: what comes again may have other ids.
         """
         self.rewritten = True
         heard = {name for entry in self.heard for name in entry.ids}
         known = [self._find(message) for message in messages]
         for number, message in enumerate(messages):
-            if known[number] is None and message.get("id") not in heard:
+            if copied and known[number] is None and message.get("id") not in heard:
                 known[number] = self._said(message, known)
         made = [entry is None and self._is_made(message) for entry, message in zip(known, messages, strict=True)]
         humans = [n for n, message in enumerate(messages) if message["type"] == "human" and not made[n]]
@@ -249,11 +248,12 @@ class Stream:
         return made_by_program(message) or (message["type"] == "human" and foreign)
 
     def _said(self, message: Fields, taken: list[Entry | None]) -> Entry | None:
-        """Return the newest entry of this content that is not taken."""
+        """Return the newest entry of this content that is not taken; a program's words only if they get an id now."""
         for entry in reversed(self.state):
-            if all(entry.message.get(key) == message.get(key) for key in CONTENT) and not any(
-                e is entry for e in taken
-            ):
+            same = all(entry.message.get(key) == message.get(key) for key in CONTENT)
+            ids = (entry.message.get("id"), message.get("id"))
+            another = made_by_program(message) and (entry.old or None not in ids)
+            if same and not another and not any(other is entry for other in taken):
                 return entry
         return None
 

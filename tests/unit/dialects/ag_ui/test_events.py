@@ -378,3 +378,26 @@ def test_a_signature_of_a_thought_without_text_is_kept() -> None:
         ("text", None),
     ]
     assert got.refused == []
+
+
+@pytest.mark.parametrize("place", [{"state": "output-error"}, {"metadata": {"tanstack": {"state": "output-error"}}}])
+def test_a_result_of_tanstack_may_be_an_error(place: Fields) -> None:
+    got = run(*call("c1", "{}"), result("c1", "no such place", **place), *text("m2", "Sun."), FINISHED)
+    (answer,) = got.parts("request")
+    assert (answer["status"], answer["content"]) == ("error", "no such place")
+
+
+@pytest.mark.parametrize("place", [{"input": {"n": 1}}, {"metadata": {"tanstack": {"input": {"n": 1}}}}])
+def test_the_end_of_a_call_may_have_its_arguments(place: Fields) -> None:
+    """As @tanstack/ai 0.58 ends calls of a provider's own tools; what was streamed is what the model wrote."""
+    start, end = call("c1")
+    assert said(run(start, end | place, result("c1"), FINISHED)) == [{"n": 1}]
+    start, args, end = call("c2", '{"n": 2}')
+    assert said(run(start, args, end | place, result("c2"), FINISHED)) == [{"n": 2}]
+
+
+def test_a_call_keeps_the_signature_of_its_thought() -> None:
+    """@tanstack/ai 0.58 has it beside a call of Gemini, which refuses the call without it."""
+    got = run(*call("c1", "{}", metadata={"thoughtSignature": "c2ln"}), result("c1"), *text("m2", "Sun."), FINISHED)
+    model = next(content for content in got.export("gemini") if content["role"] == "model")
+    assert model["parts"][0]["thoughtSignature"] == "c2ln"

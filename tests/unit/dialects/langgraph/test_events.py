@@ -460,6 +460,16 @@ def test_kept_messages_may_come_again_under_other_ids() -> None:
     assert (said(got), got.agent_turns[0]["total_usage"]) == (["Sun."], USAGE)
 
 
+def test_a_summary_gets_its_id_from_the_graph() -> None:
+    """`astream_events` has what a node returns first, and then what the graph made of it."""
+    kept = (OLD[1], human())
+    got = run(values(*STATE), updates(REMOVED, SUMMARY | {"id": None}, *kept), updates(REMOVED, SUMMARY, *kept))
+    (beside,) = got.messages("system")
+    assert beside["event_data"]["id"] == "s"
+    again = run(values(SUMMARY, *STATE), updates(REMOVED, SUMMARY | {"id": "s2"}, *kept), updates(ai("m1")))
+    assert [message["event_data"]["id"] for message in again.messages("system")] == ["s2"]
+
+
 def test_words_of_a_program_in_the_request_are_beside_the_conversation() -> None:
     """langchain-core's `add_notification_metadata`, for example when a task in the background is done."""
     extra = {"lc_source": "async_subagent", "lc_data": {"task_id": "t"}}
