@@ -7,7 +7,8 @@ A body repeats the whole history. Its new messages (results of tools, the user's
 previous response. The user's messages in the first body are the user turn. The rest of a body, such as a system prompt
 and definitions of tools, is kept with the response to it (`pipeline.turns.requests`). If a call broke off and another
 one has the same messages, it was retried: the first call's output is not in the conversation, and the tokens that it
-told are those of a response beside the answer.
+told are those of a response beside the answer. If another one has other messages, what the first had shown is in
+`meta:partial` of the turn, as if it had been interrupted.
 
 Without any such event the stream is one call, and `run.request` its body.
 """
@@ -18,10 +19,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from pipeline.assembly.agent_turn import partial
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.parts import Message, Part, awaiting
 from pipeline.turns import requests, tokens
 from pipeline.turns.lineage import History
+from pipeline.turns.partial_turns import PARTIAL
 from topics import json_text
 from topics.json_text import Fields
 
@@ -113,8 +116,10 @@ def ask(builder: Builder, body: Any) -> None:
 
 
 def next_call(builder: Builder) -> None:
-    """Begin another call: the state of the previous one is cleared."""
+    """Begin another call: the state of the previous one is cleared. What it had shown, if it broke off, is kept."""
     calls = calls_of(builder)
+    if calls.response is not None and not calls.whole:
+        keep_shown(builder, calls.response)
     calls.answer = calls.response = None
     calls.whole = calls.shut = calls.awaits = False
     builder.ended, builder.error_text = None, None
@@ -224,6 +229,15 @@ def _prompts(words: list[Fields]) -> list[Fields]:
     for part in words:
         content += part["content"] if isinstance(part["content"], list) else [part["content"]]
     return [{"part_kind": "user-prompt", "content": content}]
+
+
+def keep_shown(builder: Builder, response: Message) -> None:
+    """Keep what a response had shown that broke off, beside the turn, though the run goes on without it."""
+    if any(message is response for message in builder.messages):
+        shown = partial(builder.context.agent_id, [(response, response.parts)], {id(response)})
+        before = builder.notes.get(PARTIAL, {"messages": []})
+        if shown is not None:
+            builder.notes[PARTIAL] = {"messages": before["messages"] + shown["messages"]}
 
 
 def withdraw(builder: Builder, response: Message) -> None:

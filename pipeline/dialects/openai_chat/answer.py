@@ -153,9 +153,16 @@ class ChoiceAnswer:
         self.details.append(dict(detail))
 
     def _add_content(self, content: Any) -> None:
-        """Add a text, or typed pieces of text and thought."""
-        self._append("text", content)
-        for piece in objects(content):
+        """Add a text, or typed pieces of text and thought; any other JSON is a text (Cloudflare's JSON mode)."""
+        pieces = objects(content)
+        if isinstance(content, str):
+            self._append("text", content)
+        elif content is not None and not (
+            isinstance(content, list) and sum("type" in p for p in pieces) == len(content)
+        ):
+            self._append("text", json_text.dumps(content))
+            return
+        for piece in pieces:
             match piece:
                 case {"type": "text", "text": str(text)}:
                     self._append("text", text)

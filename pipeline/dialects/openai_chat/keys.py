@@ -7,7 +7,7 @@ META is not part of the canonical hash. Its value is an object, in the wire's na
                 finish_reason where ThreadProtocol's says less
     thinking    key (where the server writes it: reasoning_content, reasoning), reasoning_details
     text        id, expires_at (of a transcript)
-    user prompt name; blocks (its content as it came, where it was several texts)
+    user prompt name; blocks (its content as it came, where texts in it have other fields)
     source      annotation (as it came)
 
 REFUSAL marks the text of a refusal, on all wires.

@@ -169,3 +169,9 @@ def test_the_last_tokens_count_and_no_mixture() -> None:
     last = {"usageMetadata": {"promptTokenCount": 20, "candidatesTokenCount": 58, "totalTokenCount": 78}}
     got = run(ASKED, piece({"text": "Su"}, **first), piece({"text": "n"}, **last), piece({"text": "."}, finish="STOP"))
     assert got.agent_turns[0]["total_usage"] == {"input_tokens": 20, "output_tokens": 58, "total_tokens": 78}
+
+
+def test_a_users_part_that_is_no_thought_is_words() -> None:
+    """Rig 0.30 writes `"thought": false` into each part."""
+    got = run(request(user({"text": "Weather?", "thought": False})), piece({"text": "Sun."}, finish="STOP"))
+    assert got.user_turns[0]["parts"] == [{"part_kind": "user-prompt", "content": "Weather?"}]
