@@ -169,8 +169,11 @@ def _timing(message: Message, since: int) -> dict[str, int | None]:
 def _order_returns(response: Message, request: Message) -> None:
     """Sort tool returns by their calls: wires send them as they complete, SDKs keep them in the order of the calls."""
     if len(request.parts) > 1:
-        rank = {part.fields.get("tool_call_id"): n for n, part in enumerate(response.parts)}
-        request.parts.sort(key=lambda part: rank.get(part.fields.get("tool_call_id"), len(rank)))
+        count = len(response.parts)
+        rank = {
+            part.fields["tool_call_id"]: n for n, part in enumerate(response.parts) if "tool_call_id" in part.fields
+        }
+        request.parts.sort(key=lambda part: rank.get(part.fields.get("tool_call_id"), count))
 
 
 def _part(part: Part) -> Fields | None:

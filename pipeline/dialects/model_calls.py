@@ -8,7 +8,8 @@ previous response. The user's messages in the first body are the user turn. The 
 and definitions of tools, is kept with the response to it (`pipeline.turns.requests`); what a body leaves out since the
 server keeps it is that of the call before, or is in the event's `kept`: these members, and `calls`, tools by the ids of
 calls. If a call broke off and another one has the same messages, it was retried: the first call's output is not in the
-conversation, and the tokens that it told are those of a response beside the answer.
+conversation, and the tokens that it told are those of a response beside the answer. If the other has other messages,
+what the first had shown is in `meta:partial` of the turn, as if it had been interrupted.
 
 Without any such event the stream is one call, and `run.request` its body.
 """
@@ -19,11 +20,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from pipeline.assembly.agent_turn import partial
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.parts import Message, Part
 from pipeline.dialects.asked_parts import withdraw, write
 from pipeline.turns import requests, tokens
 from pipeline.turns.lineage import History
+from pipeline.turns.partial_turns import PARTIAL
 from pipeline.turns.text import join
 from topics import json_text
 from topics.json_text import Fields
@@ -142,8 +145,10 @@ def ask(builder: Builder, body: Any, kept: Fields | None = None) -> None:
 
 
 def next_call(builder: Builder) -> None:
-    """Begin another call: the state of the previous one is cleared."""
+    """Begin another call: the state of the previous one is cleared. What it had shown, if it broke off, is kept."""
     calls = calls_of(builder)
+    if calls.response is not None and not calls.whole:
+        keep_shown(builder, calls.response)
     calls.answer = calls.response = None
     calls.whole = calls.shut = calls.awaits = calls.refused = False
     builder.ended, builder.error_text = None, None
@@ -244,6 +249,15 @@ def take_back(builder: Builder) -> None:
     _bill(builder, REFUSED, response)
     calls.items, calls.continues = calls.before
     calls.response = None
+
+
+def keep_shown(builder: Builder, response: Message) -> None:
+    """Keep what a response had shown that broke off, beside the turn, though the run goes on without it."""
+    if any(message is response for message in builder.messages):
+        shown = partial(builder.context.agent_id, [(response, response.parts)], {id(response)})
+        before = builder.notes.get(PARTIAL, {"messages": []})
+        if shown is not None:
+            builder.notes[PARTIAL] = {"messages": before["messages"] + shown["messages"]}
 
 
 def _bill(builder: Builder, purpose: str, response: Message) -> None:

@@ -2,18 +2,21 @@
 
 Each wire's decoder reads the stream, and each wire says of an event whether it is the wire's (`Dialect.knows`). The
 stream is of the wire that knows most of its events, at least half of them, and more than any other wire does. This wire
-is returned as soon as there is one; so an upload waits for as few events as possible.
+is returned as soon as there is one; so an upload waits for as few events as possible. Any other stream is refused, by
+its name if that is known (`foreign_wires`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 from pipeline.assembly.dialect import Dialect
 from pipeline.dialects import DIALECTS
+from pipeline.dialects.foreign_wires import name_of
 from turnmill.errors import CallerError
 from turnmill.wire.framing import Decoder, Framed, decoder_for
+from turnmill.wire.registry import Wire
 
 AUTO: Final = "auto"  # in the place of a dialect's name: recognize it
 MAX_LINES: Final = 200  # after which recognition gives up: an SSE event is two or three lines
@@ -24,11 +27,13 @@ KNOWN_EVENTS: Final = 2  # events that a wire must know before the stream ends
 class UnknownWire(CallerError):
     """The first events are of no wire, or of more than one."""
 
-    def __init__(self, could_be: tuple[str, ...]) -> None:
+    def __init__(self, could_be: tuple[str, ...], foreign: str | None = None) -> None:
         names = ", ".join(could_be or sorted(DIALECTS))
         detail = f"it could be {names}" if could_be else f"no wire knows its first events; there are {names}"
-        super().__init__(f"the stream does not tell its dialect: {detail}")
+        told = f"it is {foreign}, which no dialect reads"
+        super().__init__(told if foreign else f"the stream does not tell its dialect: {detail}")
         self.could_be = could_be
+        self.hint = "" if foreign else "; name it with --dialect"  # for callers on the command line
 
 
 @dataclass(slots=True, eq=False)
@@ -55,6 +60,8 @@ class Recognition:
 
     def __init__(self, *, skipped: int = 0) -> None:
         self._readers = [_Reader(dialect, decoder_for(dialect.wire), skipped) for dialect in DIALECTS.values()]
+        self._any = decoder_for(Wire(untyped=True, boxed=True))
+        self._foreign: str | None = None
         self._tail: list[bytes] = []  # of an incomplete line
         self._lines = 0
         self._bytes = self._held = 0  # of lines, and of the tail
@@ -71,8 +78,7 @@ class Recognition:
         self._tail = [] if lines[-1].endswith(b"\n") else [lines.pop()]
         self._held = sum(map(len, self._tail))
         for line in lines:
-            for reader in self._readers:
-                reader.take(reader.decoder.feed(line))
+            self._take(line)
             if _ends_event(line) and (winner := self._winner(KNOWN_EVENTS)):
                 return winner
             self._lines += 1
@@ -83,12 +89,17 @@ class Recognition:
 
     def close(self) -> Dialect | None:
         """Return the wire at the end of the stream; None if it had no event. Raises UnknownWire."""
-        for reader in self._readers:
-            reader.take(reader.decoder.feed(b"".join(self._tail)) + reader.decoder.close())
+        self._take(b"".join(self._tail), last=True)
         self._tail = []
         if any(reader.seen for reader in self._readers):
             return self._winner(1) or self._give_up()
         return None
+
+    def _take(self, line: bytes, *, last: bool = False) -> None:
+        for reader in self._readers:
+            reader.take(reader.decoder.feed(line) + (reader.decoder.close() if last else []))
+        for item in self._any.feed(line) + (self._any.close() if last else []):
+            self._foreign = self._foreign or name_of(item.event)
 
     def _winner(self, least: int) -> Dialect | None:
         first, second = sorted(self._readers, key=lambda reader: reader.known, reverse=True)[:2]
@@ -96,9 +107,8 @@ class Recognition:
 
     def _give_up(self) -> NoReturn:
         most = max(reader.known for reader in self._readers)
-        raise UnknownWire(
-            tuple(sorted(reader.dialect.name for reader in self._readers if most and reader.known == most))
-        )
+        first = [reader for reader in self._readers if most and reader.known == most]
+        raise UnknownWire(tuple(sorted(reader.dialect.name for reader in first)), self._foreign)
 
 
 def _ends_event(line: bytes) -> bool:
@@ -109,7 +119,16 @@ def _ends_event(line: bytes) -> bool:
     return not line.strip() or line.lstrip()[:1] in (b"{", b"[")
 
 
-def recognise(stream: bytes) -> Dialect | None:
-    """Return the wire of a whole stream; None if it has no event. Raises UnknownWire."""
+def recognise(stream: bytes, request: Any = None) -> Dialect | None:
+    """Return the wire of a whole stream; None if it has no event. Raises UnknownWire.
+
+    `request`: the body of the request to which it is the answer; among wires that the stream leaves open, it decides.
+    """
     recognition = Recognition()
-    return recognition.feed(stream) or recognition.close()
+    try:
+        return recognition.feed(stream) or recognition.close()
+    except UnknownWire as error:
+        asked = [name for name in error.could_be if DIALECTS[name].history(request).messages]
+        if len(asked) != 1:
+            raise
+        return DIALECTS[asked[0]]

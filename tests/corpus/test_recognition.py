@@ -8,6 +8,7 @@ import pytest
 
 from pipeline.dialects import DIALECTS
 from pipeline.dialects.recognition import Recognition, UnknownWire, recognise
+from turnmill.wire.framing import decode
 
 CORPUS = Path(__file__).parent
 # What the first events leave open, or nothing of it is an event of its wire. By the folder and the file's beginning.
@@ -52,6 +53,29 @@ def test_each_recording_is_of_its_own_wire(wire: str) -> None:
             expected = None if key in EMPTY else OPEN.get(key, wire)
             if (got := told(path)) != expected:
                 wrong[path.name] = got
+    assert wrong == {}
+
+
+def known(path: Path) -> dict[str, int]:
+    """How many events of a recording each wire knows."""
+    counts = {}
+    for name, dialect in DIALECTS.items():
+        events = [item.event for item in decode(path.read_bytes(), dialect.wire)]
+        counts[name] = sum(event is not None and dialect.knows(event) for event in events)
+    return counts
+
+
+@pytest.mark.parametrize("wire", sorted({wire_of(path) for path in RECORDINGS}))
+def test_no_other_wire_knows_as_many_events(wire: str) -> None:
+    """Every recording against every wire; of a few, nothing but the first event is of any wire."""
+    wrong = {}
+    for path in RECORDINGS:
+        key = (wire, path.name.split(".")[0])
+        if wire_of(path) == wire and key not in EMPTY and key not in OPEN:
+            counts = known(path)
+            others = {name: count for name, count in counts.items() if name != wire and count >= counts[wire]}
+            if others:
+                wrong[path.name] = (counts[wire], others)
     assert wrong == {}
 
 

@@ -30,6 +30,10 @@ RUN_INFO: Final = (
 NO_TIME: Final = 0
 
 
+class UnknownDialect(CallerError):
+    """A file does not tell its dialect; others may."""
+
+
 @click.command(short_help="Assemble recorded streams, without a broker.")
 @dialect_option
 @click.option(
@@ -40,34 +44,44 @@ def assemble(dialect: str, form: str, files: Sequence[Path]) -> None:
     """Assemble each FILE, the native stream of a run (SSE or JSON lines), without a broker.
 
     Prints one JSON object a line: {"source", "thread", "messages", "dead_letters": [{"reason", "detail"}]}, with
-    "dialect" if it was recognised.
+    "dialect" if it was recognised; nothing for a file whose dialect is unknown: then the exit status is 2.
 
     FILE.run.json may have the run's context: agent_id, agent_name, thread_id, run_id, model_name, provider_name,
     started_at, dialect, request (the body of the request to the server), end (complete, aborted, error, disconnected).
     """
     out = click.get_binary_stream("stdout")
+    refused: list[UnknownDialect] = []
     for file in files:
-        wire = find_dialect(file) if dialect == AUTO else DIALECTS[dialect]
+        try:
+            wire = find_dialect(file) if dialect == AUTO else DIALECTS[dialect]
+        except UnknownDialect as error:
+            refused.append(error)
+            continue
         result = assemble_file(file, wire, FORMATS[form])
         if dialect == AUTO:
             result["dialect"] = wire.name
         out.write(json_text.line(result).encode() + b"\n")
     out.flush()
+    for earlier in refused[:-1]:
+        click.echo(f"turnmill: {earlier}", err=True)
+    if refused:
+        raise refused[-1]
 
 
 def find_dialect(file: Path) -> Dialect:
     """Return the dialect that FILE.run.json names, or else the recognised dialect. Raises CallerError."""
-    named = run_info(file).get("dialect")
+    info = run_info(file)
+    named = info.get("dialect")
     if named is not None:
         if not isinstance(named, str) or named not in DIALECTS:
             raise CallerError(f"{file}.run.json: no dialect is called {named!r:.80}")
         return DIALECTS[named]
     try:
-        recognised = recognise(read_file(file))
+        recognised = recognise(read_file(file), info.get("request"))
     except UnknownWire as error:
-        raise CallerError(f"{file}: {error}; name it with --dialect") from None
+        raise UnknownDialect(f"{file}: {error}{error.hint}") from None
     if recognised is None:
-        raise CallerError(f"{file}: no event is in it; name its dialect with --dialect")
+        raise UnknownDialect(f"{file}: no event is in it; name its dialect with --dialect")
     return recognised
 
 

@@ -127,9 +127,9 @@ def read(file: Path, dialect: str | None, overrides: dict[str, str]) -> Found:
     notes: list[str] = []
     if wire is None:
         try:
-            recognised = recognise(data)
+            recognised = recognise(data, info.get("request"))
         except UnknownWire as error:
-            return Found(problems=(f"{name}: {error}; name it with --dialect",))
+            return Found(problems=(f"{name}: {error}{error.hint}",))
         if recognised is None:
             return Found(problems=(f"{name}: no event is in it",))
         wire = recognised.name

@@ -27,7 +27,9 @@ def recognises(event: Any) -> bool | None:
     """Return whether an event is of this wire. `error` and the requests of other servers occur elsewhere, too."""
     match event:
         case {"type": "error", "error": error}:
-            return isinstance(error, dict)
+            return isinstance(error, dict) and ("type" in error or "message" in error)
+        case {"type": "message"}:
+            return isinstance(event.get("content"), list)
         case {"type": "error"} | {"type": "turnmill.request", "request": {"input": _} | {"contents": _}}:
             return False
     return None

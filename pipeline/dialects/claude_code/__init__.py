@@ -26,6 +26,16 @@ def conversation(event: Any) -> str | None:
     return None
 
 
+def recognises(event: Any) -> bool | None:
+    """Return whether an event is of this wire. `user` and `result` are types of other programs, too."""
+    match event:
+        case {"type": "user" | "assistant"}:
+            return "message" in event
+        case {"type": "system" | "result"}:
+            return "subtype" in event
+    return None
+
+
 def shows(event: Any) -> Sequence[Shown]:
     """Return whole blocks of the main conversation. Deltas of partial messages are left out: the blocks repeat them."""
     match event:
@@ -63,6 +73,7 @@ DIALECT: Final = Dialect(
     begin=events.begin,
     finish=events.finish,
     conversation=conversation,
+    recognises=recognises,
     shows=shows,
     ended=ended,
     carriers=(Carrier("claude-code", CLAUDE_CODE),),

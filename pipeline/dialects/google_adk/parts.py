@@ -163,7 +163,7 @@ def _with_rest(fields: Fields, part: Fields, *used: str, signature: bool = True)
 
 
 def _content_item(part: Fields) -> Any:
-    if isinstance(part.get("text"), str) and part.keys() == {"text"}:
+    if isinstance(part.get("text"), str) and part.keys() <= {"text", "thought"} and part.get("thought") is not True:
         return part["text"]
     held = _held_file(part)
     return held if held is not None else {"kind": "custom:google-adk", "part": part}

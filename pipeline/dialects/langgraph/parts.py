@@ -20,6 +20,7 @@ from topics.json_text import Fields
 CALLS: Final = frozenset({"tool_use", "function_call", "tool_call", "custom_tool_call", "invalid_tool_call"})
 STANDING: Final = CALLS | {"tool_call_chunk"}  # blocks that contain the whole call
 PIECES: Final = frozenset({"input_json_delta", "tool_call_chunk", "server_tool_call_chunk"})
+TEXTS: Final = ("text", "output_text", "text-plain", "refusal")
 FIRST: Final = frozenset({"code_interpreter_call", "mcp_call", "image_generation_call"})  # of `tool_outputs`
 INLINE: Final = re.compile(r"data:([^;,]+);base64,")
 MEDIA: Final = {"image": "image/png", "audio": "audio/wav", "video": "video/mp4", "file": "application/octet-stream"}
@@ -44,7 +45,11 @@ def response_parts(message: Fields) -> list[Fields]:
     content = message.get("content")
     blocks = content if isinstance(content, list) else [content]
     thoughts = _thoughts_beside(extra, blocks)
+    named = [block.get("id") for block in objects(blocks)]
     outputs = [block for block in objects(extra.get("tool_outputs")) if block not in blocks]
+    outputs = [block for block in outputs if block.get("id") is None or block["id"] not in named]
+    metadata = message.get("response_metadata")
+    blocks, outputs = _in_order(blocks, outputs, metadata.get("output") if isinstance(metadata, dict) else None)
     blocks = [block for block in outputs if block.get("type") in FIRST] + blocks
     for index, block in enumerate(blocks):
         if isinstance(block, str):
@@ -57,6 +62,32 @@ def response_parts(message: Fields) -> list[Fields]:
     thoughts += [call for same in calls.values() for call in same]
     thoughts += [part for block in outputs if block.get("type") not in FIRST for part in _block(block, calls)]
     return _with_ids(thoughts)
+
+
+def _in_order(blocks: list[Any], outputs: list[Fields], order: Any) -> tuple[list[Any], list[Fields]]:
+    """Return the blocks with those tools' outputs whose item in the provider's output is known; and the other outputs.
+
+    `order`: the items of the provider's output. An item is put before the text that follows it there.
+    """
+    before: dict[Any, int] = {}  # id -> the number of texts before it
+    texts = 0
+    for item in objects(order):
+        if item.get("type") == "message":
+            texts += len(objects(item.get("content")))
+        elif isinstance(item.get("id"), str):
+            before[item["id"]] = texts
+    known = [block for block in outputs if block.get("id") in before]
+    if not known:
+        return blocks, outputs
+    placed: list[Any] = []
+    texts = 0
+    for block in blocks:
+        if isinstance(block, str) or (isinstance(block, dict) and block.get("type") in TEXTS):
+            placed += [output for output in known if before[output["id"]] == texts]
+            texts += 1
+        placed.append(block)
+    placed += [output for output in known if before[output["id"]] >= texts]
+    return placed, [block for block in outputs if block not in known]
 
 
 def _thoughts_beside(extra: Fields, blocks: list[Any]) -> list[Fields]:

@@ -23,6 +23,14 @@ OPENAI_AGENTS: Final = (
 )
 
 
+def recognises(event: Any) -> bool | None:
+    """Return whether an event is of this wire. The SDK for JavaScript writes other names."""
+    match event:
+        case {"item": {"rawItem": _}}:
+            return False
+    return None
+
+
 def shows(event: Any) -> Sequence[Shown]:
     """Return text and thoughts of the model's events, and the calls that the SDK executes."""
     match event:
@@ -42,6 +50,7 @@ DIALECT: Final = Dialect(
     begin=events.begin,
     history=events.repeated,
     finish=events.finish,
+    recognises=recognises,
     shows=shows,
     carriers=(Carrier("openai-agents", OPENAI_AGENTS),),
 )

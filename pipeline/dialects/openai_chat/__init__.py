@@ -25,7 +25,7 @@ OPENAI_CHAT: Final = (
 def recognises(event: Any) -> bool | None:
     """Return whether an event is of this wire. Some servers omit the type, and an error has none."""
     match event:
-        case {"type": _}:
+        case {"type": _} | {"event_type": _} | {"jsonrpc": _}:
             return False
         case {"choices": list()} | {"error": {"message": _}}:
             return True

@@ -20,6 +20,7 @@ from pipeline.dialects.openai_chat.thoughts import BLOCKS, Blocks, Piece, blocks
 from pipeline.dialects.vercel_ai.content import file_content
 from pipeline.dialects.wire_values import objects, text_or_empty
 from pipeline.turns.text import join
+from topics import json_text
 from topics.json_text import Fields
 
 THOUGHTS: Final = ("reasoning_content", "reasoning")  # the names that servers use for the same thought
@@ -189,9 +190,16 @@ class ChoiceAnswer:
         self.details.append(dict(detail))
 
     def _add_content(self, content: Any) -> None:
-        """Add a text, or typed pieces of text and thought."""
-        self._append("text", content)
-        for piece in objects(content):
+        """Add a text, or typed pieces of text and thought; any other JSON is a text (Cloudflare's JSON mode)."""
+        pieces = objects(content)
+        if isinstance(content, str):
+            self._append("text", content)
+        elif content is not None and not (
+            isinstance(content, list) and sum("type" in p for p in pieces) == len(content)
+        ):
+            self._append("text", json_text.dumps(content))
+            return
+        for piece in pieces:
             match piece:
                 case {"type": "text", "text": str(text)}:
                     self._append("text", text)

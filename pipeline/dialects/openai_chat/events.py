@@ -5,7 +5,7 @@
 | turnmill.request | a call begins; its new messages are the request after the previous response |
 | turnmill.error | the server refused the call: interrupted, unless another call follows |
 | chat.completion.chunk | adds the delta of choice 0 to the response; its `finish_reason` ends the call |
-| chat.completion | a whole answer |
+| chat.completion | a whole answer; with a `delta` that says something, a chunk (Perplexity's) |
 | `finish_reason` | of any provider, in any case of letters; `error`, and what `dialects/ends.py` lacks, fail the call |
 | `[DONE]` | the end of a call's stream; after it an error is SystemMessage `error`, and all else is refused |
 | `error`, alone or beside choices | the call failed; a later `finish_reason` changes nothing |
@@ -121,10 +121,14 @@ def _text_chunk(event: Any) -> TextChunk | None:
 
 
 def whole(builder: Builder, event: Fields) -> None:
-    """Add an answer that was not streamed: one event, and nothing follows."""
+    """Add an answer that was not streamed: one event, and nothing follows. Perplexity calls its chunks so, too."""
     if _is_over(builder, event):
         return
+    choices = event.get("choices")
+    begun = calls_of(builder).answer is not None
     chunk(builder, event)
+    if begun or any(_is_piece(choice) for choice in (choices if isinstance(choices, list) else ())):
+        return
     if builder.ended != "error":
         _end(builder)
     calls_of(builder).shut = True
@@ -180,10 +184,11 @@ def _add(builder: Builder, answers: Choices, choice: Fields, *, whole: bool) -> 
     answer = answers.main
     if index != 0:
         answer = answers.others.setdefault(index, ChoiceAnswer(Message("response", builder.at)))
-    delta = choice.get("delta")
-    delta = delta if isinstance(delta, dict) else choice.get("message")
-    if isinstance(delta, dict):
-        answer.add(delta, builder.at, whole=whole)
+    delta, message = choice.get("delta"), choice.get("message")
+    if isinstance(message, dict) and (not isinstance(delta, dict) or not (_says(delta) or answer.response.parts)):
+        answer.add(message, builder.at, whole=whole)
+    elif isinstance(delta, dict):
+        answer.add(delta, builder.at)
     _describe_choice(answer.response, choice)
     reason = choice.get("finish_reason")
     if isinstance(reason, str) and reason and answer.finish is None:
@@ -191,6 +196,20 @@ def _add(builder: Builder, answers: Choices, choice: Fields, *, whole: bool) -> 
         answer.failed = ends.over_chat(reason) == "error"
         if answer is answers.main and not answer.failed and builder.ended != "error":
             _end(builder)
+
+
+def _is_piece(choice: Any) -> bool:
+    """Return True for a choice of a stream, beside whose delta Perplexity repeats the message so far."""
+    match choice:
+        case {"delta": {} as delta, "message": {} as message}:
+            return _says(delta) or not (_says(message) or choice.get("finish_reason"))
+        case {"delta": {}}:
+            return True
+    return False
+
+
+def _says(message: Fields) -> bool:
+    return any(value for key, value in message.items() if key != "role")
 
 
 def _end(builder: Builder) -> None:

@@ -10,7 +10,7 @@ META is not part of the canonical hash. Its value is an object, in the wire's na
                 content_blocks, reasoning_items (the blocks of all parts of the thought); in (of the parts after it)
     call        call, function (fields of the call, and of its `function`, that the protocol does not know)
     text        id, expires_at (of a transcript)
-    user prompt name; blocks (its content as it came, where it was several texts)
+    user prompt name; blocks (its content as it came, where texts in it have other fields)
     source      annotation (as it came)
 
 REFUSAL marks the text of a refusal, on all wires.

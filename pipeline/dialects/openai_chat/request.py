@@ -56,16 +56,18 @@ def user_prompt(message: Fields) -> Fields:
 
 
 def prompt(content: Any, piece: Callable[[Fields], Any]) -> tuple[Any, list[Any] | None]:
-    """Return the content of a user-prompt, and its blocks, if several texts were joined to one, else None.
+    """Return the content of a user-prompt, a text or a list; and its blocks, if texts among them have other fields.
 
     `piece`: a block -> its text, or other content.
     """
     if not isinstance(content, list):
         return content if isinstance(content, str) else "", None
-    pieces = [piece(block) for block in content if isinstance(block, dict)]
-    if not pieces or not all(isinstance(piece, str) for piece in pieces):
-        return pieces, None
-    return "".join(pieces), content if len(content) > 1 else None
+    blocks = objects(content)
+    pieces = [piece(block) for block in blocks]
+    if len(pieces) == 1 and isinstance(pieces[0], str):
+        return pieces[0], None
+    texts = [block for block, item in zip(blocks, pieces, strict=True) if isinstance(item, str)]
+    return pieces, content if any(len(block) > 2 for block in texts) else None
 
 
 def tool_return(message: Fields) -> Fields:

@@ -23,6 +23,8 @@ OPENAI_RESPONSES: Final = (
 def recognises(event: Any) -> bool | None:
     """Return whether an event is of this wire. `error` and other servers' requests occur elsewhere, too."""
     match event:
+        case {"event_id": _}:  # of the Realtime API, whose events have the same types
+            return False
         case {"type": "error"}:
             return "sequence_number" in event or ("code" in event and "message" in event)
         case {"type": "turnmill.request", "request": {"messages": _} | {"contents": _}}:

@@ -26,17 +26,12 @@ OWN_TOOLS: Final = {  # the server's tools: the name of their calls, and the ite
 
 
 def parts_of(item: Fields) -> list[Fields]:
-    """Return an item's parts; an unknown item, or a call that was cut short, is kept as custom:TYPE."""
+    """Return an item's parts; an unknown item is kept as custom:TYPE."""
     kind = str(item.get("type") or "message")
     if kind in OWN_TOOLS:
         return list(_own_tool(item, kind))
     read = READERS.get(kind)
-    parts = list(read(item)) if read is not None and not _is_cut_call(item, kind) else []
-    return parts or ([] if read is not None and not _is_cut_call(item, kind) else [_custom(item, kind)])
-
-
-def _is_cut_call(item: Fields, kind: str) -> bool:
-    return kind.endswith("_call") and item.get("status") == "incomplete"
+    return [_custom(item, kind)] if read is None else list(read(item))
 
 
 def _message(item: Fields) -> Parts:
@@ -82,6 +77,7 @@ def _call(
         call_id = text_or_empty(item.get("call_id")) or text_or_empty(item.get("id"))
         part = {"part_kind": kind, "tool_name": name(item), "tool_call_id": call_id, "args": args(item)}
         note(part, {key: value for key, value in item.items() if key not in HIDDEN})
+        note(part, {"status": item["status"]} if item.get("status") == "incomplete" else {})
         yield part
 
     return read

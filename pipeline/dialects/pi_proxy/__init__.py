@@ -30,7 +30,7 @@ PI_PROXY: Final = (
 def recognises(event: Any) -> bool | None:
     """Return whether an event is of this wire. `start` and `error` are types of other protocols, too."""
     match event:
-        case {"type": "start", "messageId": _} | {"type": "start", "messageMetadata": _}:
+        case {"type": "start", "messageId": _} | {"type": "start", "messageMetadata": _} | {"payload": _}:
             return False
         case {"type": "error"}:
             return "reason" in event

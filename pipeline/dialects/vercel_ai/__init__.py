@@ -103,11 +103,17 @@ PYDANTIC_1_OVER_VERCEL: Final = (
 
 
 def recognises(event: Any) -> bool | None:
-    """Return whether an event is of this wire. Others have `error`, too; types of data and tools contain names."""
+    """Return whether an event is of this wire. Others have such types, too, but not with these ids beside them."""
     match event:
+        case {"payload": _}:
+            return False
         case {"type": "error"}:
             return "errorText" in event
-        case {"type": str(kind)} if kind.startswith(("data-", "tool-")):
+        case {"type": str(kind)} if kind.startswith("tool-"):
+            return "toolCallId" in event
+        case {"type": str(kind)} if kind.startswith(("text-", "reasoning-")) and "id" not in event:
+            return False
+        case {"type": str(kind)} if kind.startswith("data-"):
             return True
     return None
 

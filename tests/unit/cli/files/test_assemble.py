@@ -115,3 +115,17 @@ def test_a_stream_that_does_not_tell_its_dialect(stream, text, said):
     sidecar(stream, '{"dialect": "smoke"}')
     with pytest.raises(CallerError, match=r"one\.sse\.run\.json: no dialect is called 'smoke'"):
         run("--to", "thread", stream)
+
+
+def test_files_of_unknown_dialect_keep_no_other_from_being_done(stream, tmp_path):
+    first, last = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    first.write_text('{"type": "turnmill.error", "status": 401, "body": {"error": {"message": "Incorrect API key"}}}\n')
+    last.write_text('{"messageStart": {"role": "assistant"}}\n')
+    result = CliRunner().invoke(cli, ["assemble", "--to", "thread", *map(str, (first, stream, last))])
+    assert [json.loads(line)["source"] for line in result.stdout.splitlines()] == [str(stream)]
+    assert isinstance(result.exception, CallerError)
+    assert "Bedrock's ConverseStream" in str(result.exception)
+    assert "a.jsonl: the stream does not tell its dialect" in result.stderr
+    sidecar(first, '{"request": {"model": "m", "input": "hello"}}')
+    result = CliRunner().invoke(cli, ["assemble", "--to", "thread", str(first)])
+    assert json.loads(result.stdout)["dialect"] == "openai-responses"

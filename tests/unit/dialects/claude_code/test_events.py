@@ -451,3 +451,10 @@ def test_advice_and_compactions_in_a_message_are_beside_it() -> None:
     }
     got = assembled("claude-code", [*lines, charged(READ, 0.0288, **models)])
     assert billed(got) == [(SONNET, "", 27_600_000), (HAIKU, "advisor", 1_200_000)]
+
+
+def test_words_behind_a_result_stay_behind_it() -> None:
+    """Claude Code writes each block of a message as a line; the order is that of the user's lines."""
+    lines = [said("m1", text("Wait.")), said("m1", call("t1")), told([answer("t1")]), told([text("stop that")])]
+    got = run(INIT, *lines, said("m2", text("Ok.")), result())
+    assert [part["part_kind"] for part in got.parts("request")] == ["tool-return", "user-prompt"]

@@ -237,3 +237,9 @@ def test_a_broken_call_without_a_token_is_tried_again() -> None:
         ASKED, piece({"text": "One, "}), BROKEN, ASKED, piece({"text": "One, two."}, finish="STOP"), end="complete"
     )
     assert [part["content"] for part in got.parts("response")] == ["One, two."]
+
+
+def test_a_users_part_that_is_no_thought_is_words() -> None:
+    """Rig 0.30 writes `"thought": false` into each part."""
+    got = run(request(user({"text": "Weather?", "thought": False})), piece({"text": "Sun."}, finish="STOP"))
+    assert got.user_turns[0]["parts"] == [{"part_kind": "user-prompt", "content": "Weather?"}]

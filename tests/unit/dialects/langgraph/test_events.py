@@ -577,3 +577,27 @@ def test_a_call_keeps_the_signature_of_its_thought() -> None:
     assert got.export("langchain")[0]["additional_kwargs"] == beside
     (call, *_) = [part for content in got.export("gemini") for part in content["parts"]]
     assert call["thoughtSignature"] == "c2ln"
+
+
+def test_a_tool_of_openai_in_the_content_and_beside_it_counts_once() -> None:
+    """LangChain.js 1.x with `outputVersion: "v1"`: the content has it in the standard form."""
+    content = [
+        {"type": "server_tool_call", "id": "ci", "name": "code_interpreter", "args": {"code": "1"}},
+        {"type": "server_tool_call_result", "toolCallId": "ci", "status": "success", "output": {"stdout": "1"}},
+        {"type": "text", "text": "One."},
+    ]
+    outputs = [{"type": "code_interpreter_call", "id": "ci", "code": "1", "outputs": []}]
+    got = run(updates(ai("m1", content, additional_kwargs={"tool_outputs": outputs})))
+    assert kinds(got) == ["builtin-tool-call", "builtin-tool-return", "text"]
+
+
+def test_tools_of_openai_stand_where_the_output_has_them() -> None:
+    """LangChain.js keeps the items of the answer in `response_metadata.output`."""
+    searches = [{"type": "web_search_call", "id": name, "action": {"query": name}} for name in ("w1", "w2", "w3")]
+    words = [{"type": "text", "text": text} for text in ("A", "B")]
+    messages = [{"type": "message", "content": [{"type": "output_text", "text": word["text"]}]} for word in words]
+    order = [searches[0], messages[0], searches[1], messages[1], searches[2]]
+    beside = {"tool_outputs": searches}
+    got = run(updates(ai("m1", words, additional_kwargs=beside, response_metadata={"output": order})))
+    places = [part.get("args", part.get("content")) for part in got.parts("response")]
+    assert [place for place in places if place != {}] == [{"query": "w1"}, "A", {"query": "w2"}, "B", {"query": "w3"}]

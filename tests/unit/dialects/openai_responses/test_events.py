@@ -138,7 +138,9 @@ def test_an_answer_that_was_cut_short() -> None:
     details = {"incomplete_details": {"reason": "max_output_tokens"}}
     got = run(end(message("x"), cut, kind="incomplete", **details))
     assert (status(got), got.messages("response")[0]["finish_reason"]) == ("complete", "length")
-    assert [part["part_kind"] for part in got.parts("response")] == ["text", "custom:function_call"]
+    call = got.parts("response")[1]
+    assert (call["part_kind"], call["tool_call_id"], call["args"]) == ("tool-call", "a", {"INVALID_JSON": '{"x'})
+    assert got.export("openai-responses")[-1]["arguments"] == '{"x'
 
 
 def test_reasoning_refusals_and_the_servers_own_tools_come_back() -> None:
