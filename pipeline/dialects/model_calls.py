@@ -26,7 +26,7 @@ from pipeline.assembly.parts import Message, Part
 from pipeline.dialects.asked_parts import withdraw, write
 from pipeline.turns import requests, tokens
 from pipeline.turns.lineage import History
-from pipeline.turns.partial_turns import PARTIAL
+from pipeline.turns.partial_turns import PARTIAL, RETRACTED
 from pipeline.turns.text import join
 from topics import json_text
 from topics.json_text import Fields
@@ -36,7 +36,6 @@ RETRY: Final = "retry"  # the purpose of an attempt that broke off, and was made
 REFUSED: Final = "refused"  # the purpose of an answer that the model refused, and its client left out
 ERROR: Final = "turnmill.error"
 OUTPUT: Final = "meta:output"  # of a response beside the answer: its parts
-RETRACTED: Final = "meta:retracted"  # of a turn: {"messages": […]}, what is no longer part of the conversation
 WENT_AWAY: Final = frozenset({"complete", "disconnected", "timeout"})  # ends that don't contradict a good end
 MAX_ERROR_CHARACTERS: Final = 1_000  # of an error that is not a text
 

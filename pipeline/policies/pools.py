@@ -40,7 +40,7 @@ CAPTURES: Final = Pool(
     "turnmill.capture.passing",
     "its call is passed on and not captured, or with a gap",
 )
-# About 10 MB.
+# About 10 MB, and at most 26 MB of what requests in threads leave out.
 CONVERSATIONS: Final = Pool(
     "conversations of the proxy that are remembered",
     "answers",

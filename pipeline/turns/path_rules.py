@@ -14,7 +14,7 @@ Place = tuple[str | int, ...]
 
 TURN: Final = frozenset(
     {"turn_type", "agent_id", "submitted_at", "started_at", "completed_at", "completion_status"}
-    | {"meta:turn_id", "meta:run_id", "meta:missing", "meta:partial"}
+    | {"meta:turn_id", "meta:run_id", "meta:missing", "meta:partial", "meta:retracted"}
 )
 INTERRUPTION: Final = frozenset({"reason", "interrupted_at"})
 MESSAGE: Final = frozenset(

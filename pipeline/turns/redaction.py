@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 
 from pipeline.turns.canonical import sealed
 from pipeline.turns.error_mask import masked
-from pipeline.turns.partial_turns import PARTIAL
+from pipeline.turns.partial_turns import PARTIAL, RETRACTED
 from pipeline.turns.path_rules import AGENT, INTERRUPTION, LINK, MESSAGE, PART, THREAD, TURN, PathRule
 from pipeline.turns.requests import changed
 from topics import json_text, telemetry
@@ -142,13 +142,15 @@ class Redaction:
         return {key: redacted[key] for key in facts}
 
     def _by_rules(self, turn: Fields) -> Fields:
-        """Redact a turn, and its output under PARTIAL, which has the form of a turn, too."""
-        shown = turn.get(PARTIAL)
-        if not isinstance(shown, dict):
+        """Redact a turn, and its output under PARTIAL and RETRACTED, which has the form of a turn, too."""
+        shown = {key: turn[key] for key in (PARTIAL, RETRACTED) if isinstance(turn.get(key), dict)}
+        if not shown:
             return self._content_of(turn)
-        rest = {key: value for key, value in turn.items() if key != PARTIAL}
-        kept, redacted = self._content_of(rest), self._content_of(self._masked(shown, {})[0])
-        return turn if kept is rest and redacted is shown else {**kept, PARTIAL: redacted}
+        rest = {key: value for key, value in turn.items() if key not in shown}
+        kept = self._content_of(rest)
+        redacted = {key: self._content_of(self._masked(value, {})[0]) for key, value in shown.items()}
+        same = kept is rest and all(redacted[key] is value for key, value in shown.items())
+        return turn if same else {**kept, **redacted}
 
     def _content_of(self, turn: Fields) -> Fields:
         turn = self._at_places(turn)

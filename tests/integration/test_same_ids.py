@@ -57,6 +57,7 @@ WITHOUT_IDS: Final = {
         "audit",
         "mock",  # of a thread that is found as that of `export` is
         "usage recompute",
+        "usage reconcile",
         "archive compact",
         "archive expire",
         "assemble",

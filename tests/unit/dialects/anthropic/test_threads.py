@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+from pipeline.turns.path_rules import PathRule, parse
+from pipeline.turns.redaction import Redaction
+from pipeline.worker.assemble.redaction_rules import rules_of
 from tests.unit.dialects.anthropic.test_events import CALL, RESULT, block, request, run, said, start, status, stop, text
 from topics.json_text import Fields
 
@@ -114,3 +117,13 @@ def test_a_refused_exchange_that_the_history_has_stays() -> None:
     )
     assert said(got) == [["No."], ["Two"], ["Yes."]]
     assert "meta:retracted" not in got.agent_turns[0]
+
+
+def test_what_was_taken_back_is_redacted() -> None:
+    """Rules on places name it as they name the messages of the turn."""
+    refused = [create(user("Mail ann@example.org")), *answer("m1", "Not ann@example.org.", "refusal")]
+    got = run(*refused, create(user("Hi")), *answer("m2", "Hi."), end="complete")
+    text, place = Redaction(rules_of("email")), PathRule("text", parse("$.messages[*].parts[*].content"), "[text]")
+    for redaction, left in ((text, "Not [email]."), (Redaction([place]), "[text]")):
+        (response,) = redaction.turn(got.agent_turns[0])["meta:retracted"]["messages"]
+        assert response["parts"][0]["content"] == left
