@@ -8,7 +8,7 @@
 | THINKING_TEXT_MESSAGE_START, _CONTENT, _END | the same in 0.x, without ids |
 | TOOL_CALL_START, _ARGS, _END, _CHUNK | a call; of a `pyd_ai_builtin…` id: the provider's own |
 | TOOL_CALL_RESULT | the `tool-return` after the message with the call |
-| REASONING_ENCRYPTED_VALUE | a thought's `signature`; kept with calls; of Pydantic AI's results: their status |
+| REASONING_ENCRYPTED_VALUE | a thought's `signature`, also beside calls; of Pydantic AI's results: their status |
 | MESSAGES_SNAPSHOT | replaces the streamed messages; messages older than the run are left out |
 | STATE_SNAPSHOT, ACTIVITY_SNAPSHOT | SystemMessage custom:ag-ui.TYPE |
 | STATE_DELTA, ACTIVITY_DELTA | the same; consecutive events are one message |
@@ -39,7 +39,18 @@ from pipeline.assembly.dialect import Delta, Handler, Stretch, Violation, nothin
 from pipeline.assembly.telemetry import FEEDBACK
 from pipeline.dialects.ag_ui import text, usage
 from pipeline.dialects.ag_ui.messages import read, replace, set_history
-from pipeline.dialects.ag_ui.stream import META, Item, Stream, get, note, stream_of, tanstack, text_of, unknown_fields
+from pipeline.dialects.ag_ui.stream import (
+    META,
+    Item,
+    Stream,
+    get,
+    note,
+    seal_call,
+    stream_of,
+    tanstack,
+    text_of,
+    unknown_fields,
+)
 from pipeline.dialects.ag_ui.turn import write
 from pipeline.dialects.tp_events import interpret
 from topics.json_text import Fields
@@ -83,7 +94,7 @@ def encrypted_value(builder: Builder, event: Fields) -> None:
     """Keep encrypted data of a thought, a call or a result, which is sent back to the provider."""
     stream, entity, value = stream_of(builder, event), text_of(event, "entityId"), get(event, "encryptedValue")
     if event.get("subtype") == "tool-call":
-        note(stream.calls[entity][1].fields, {"encryptedValue": value})
+        seal_call(stream.calls[entity][1], value)
         return
     entity = stream.steps.get(entity, entity)
     items = [item for item in stream.items if item.id == entity and item.role != "event"]

@@ -17,6 +17,7 @@ from pipeline.dialects.ag_ui.messages import add_user_turn, begin, item_of, writ
 from pipeline.dialects.ag_ui.stream import BUILTIN, META, Stream
 from pipeline.dialects.ag_ui.turn import write
 from pipeline.dialects.exports import args_text, spoken
+from pipeline.dialects.google_adk.parts import signature_of
 from pipeline.dialects.history import MessagePlace, exchanges
 from pipeline.dialects.wire_values import text_or_json
 from topics.json_text import Fields
@@ -128,7 +129,7 @@ def _call(part: Fields) -> Fields:
     builtin = part["part_kind"] == "builtin-tool-call"
     call_id = _provider_call(part) if builtin else str(part.get("tool_call_id", ""))
     function = {"name": str(part.get("tool_name", "")), "arguments": args_text(part.get("args"))}
-    encrypted = part.get(META, {}).get("encryptedValue")
+    encrypted = part.get(META, {}).get("encryptedValue", signature_of(part))
     sealed = {"encryptedValue": encrypted} if encrypted is not None else {}
     return {"id": call_id, "type": "function", "function": function, **sealed}
 

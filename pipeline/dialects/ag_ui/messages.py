@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.parts import Part
-from pipeline.dialects.ag_ui.stream import BUILTIN, Item, Stream, get, note, prompt, text_of
+from pipeline.dialects.ag_ui.stream import BUILTIN, Item, Stream, get, note, prompt, seal_call, text_of
 from pipeline.dialects.ag_ui.text import CALL, THOUGHT, call_fields
 from pipeline.dialects.wire_values import objects, text_or_empty, text_or_none
 from pipeline.turns.arguments import arguments
@@ -128,7 +128,7 @@ def _call(call: Fields) -> Part:
     part = Part(call_fields(text_of(call, "id"), text_of(function, "name")), done=True)
     part.chunks = [written] if isinstance(written, str) else []
     part.fields["args"] = arguments(written) if isinstance(written, str) else written or {}
-    note(part.fields, {"encryptedValue": encrypted})
+    seal_call(part, encrypted)
     return part
 
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Violation
 from pipeline.assembly.parts import Message, Part
+from pipeline.dialects.google_adk.parts import SIGNATURE
 from pipeline.dialects.wire_values import identifier, identifier_of_base64, note_under, object_in
 from pipeline.turns.media_kinds import BY_MEDIA, DOCUMENT, url_kind
 from pipeline.turns.text import join
@@ -165,6 +166,13 @@ def text_of(event: Fields, name: str) -> str:
 
 
 note: Final = partial(note_under, META)
+
+
+def seal_call(part: Part, value: Any) -> None:
+    """Keep the encrypted value of a call: the signature of Gemini's thought, or JSON of Pydantic AI."""
+    note(part.fields, {"encryptedValue": value})
+    if isinstance(value, str) and not value.startswith("{"):
+        part.fields[SIGNATURE] = value
 
 
 def prompt(content: Any) -> str | list[Any]:

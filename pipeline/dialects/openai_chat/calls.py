@@ -63,11 +63,11 @@ class ToolCalls:
     def settle(self, beside: Fields | None, *, whole: bool) -> list[Part]:
         """Return the calls, those of the server's tools with their results; if whole, with arguments as data.
 
-        Fragments that never had a name or an id are no call, and are kept under META.
+        Fragments that never get a name or an id are no call, and are kept under META.
         """
         if not self.made and beside is None:
             return self.made
-        named, ran = self._named(), _results(beside)
+        named, ran = self._named() if whole else list(self.made), _results(beside)
         if len(named) < len(self.made):
             nameless = [{"arguments": join(call.chunks)} for call in self.made if call not in named]
             note(self.response.fields, {"tool_calls": nameless})

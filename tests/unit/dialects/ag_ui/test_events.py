@@ -396,8 +396,16 @@ def test_the_end_of_a_call_may_have_its_arguments(place: Fields) -> None:
     assert said(run(start, args, end | place, result("c2"), FINISHED)) == [{"n": 2}]
 
 
-def test_a_call_keeps_the_signature_of_its_thought() -> None:
-    """@tanstack/ai 0.58 has it beside a call of Gemini, which refuses the call without it."""
-    got = run(*call("c1", "{}", metadata={"thoughtSignature": "c2ln"}), result("c1"), *text("m2", "Sun."), FINISHED)
+SEALED = {"type": "REASONING_ENCRYPTED_VALUE", "subtype": "tool-call", "entityId": "c1", "encryptedValue": "c2ln"}
+
+
+@pytest.mark.parametrize("place", ["call", "beside"])
+def test_a_call_keeps_the_signature_of_its_thought(place: str) -> None:
+    """Gemini refuses the call without it; @tanstack/ai 0.58 has it in the call, ag-ui-adk 0.11 in an event."""
+    calls = call("c1", "{}", **({"metadata": {"thoughtSignature": "c2ln"}} if place == "call" else {}))
+    beside = [SEALED] if place == "beside" else []
+    got = run(*calls, *beside, result("c1"), *text("m2", "Sun."), FINISHED)
     model = next(content for content in got.export("gemini") if content["role"] == "model")
     assert model["parts"][0]["thoughtSignature"] == "c2ln"
+    (called,) = [message for message in got.export("ag-ui") if message.get("toolCalls")]
+    assert called["toolCalls"][0]["encryptedValue"] == "c2ln"

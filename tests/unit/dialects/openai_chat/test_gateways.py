@@ -217,6 +217,8 @@ def test_fragments_that_never_get_a_name_are_no_call() -> None:
     (response,) = got.messages("response")
     assert response[META] == {"tool_calls": [{"arguments": '{"query": "rain"}'}]}
     assert response["finish_reason"] == "stop"
+    (partial,) = run(*map(calls, fragments)).agent_turns[0]["meta:partial"]["messages"]
+    assert [part["args"] for part in partial["parts"]] == [{"query": "rain"}]  # its name may have followed
 
 
 def test_a_cache_beside_the_prompt() -> None:
