@@ -46,7 +46,7 @@ GROUPS: Final[dict[str, str]] = {
     "pipeline/dialects/ag_ui": "events messages stream text turn usage",
     "pipeline/dialects/agents_sdk": "events messages",
     "pipeline/dialects/anthropic": "events message request",
-    "pipeline/dialects/claude_code": "blocks events lines partials session",
+    "pipeline/dialects/claude_code": "blocks events lines partials retractions session",
     "pipeline/dialects/gemini": "answer events request",
     "pipeline/dialects/google_adk": "event events parts whole",
     "pipeline/dialects/langgraph": "events merge parts protocol_v3 request shapes stream turn",

@@ -36,7 +36,7 @@ STAYING: Final = frozenset(  # fields that readers need, or whose values are han
         *("turn_type", "message_type", "part_kind", "event_type", "agent_id", "tool_name", "tool_call_id", "status"),
         *("started_at", "completed_at", "submitted_at", "timestamp", "completion_status", "interruption"),
         *("model_name", "provider_name", "usage", "total_usage", "messages", "parts", "content_ref", REFS),
-        *("meta:turn_id", "meta:run_id", "meta:parent", "meta:partial", "meta:missing"),
+        *("meta:turn_id", "meta:run_id", "meta:parent", "meta:partial", "meta:retracted", "meta:missing"),
     }
 )
 
@@ -192,9 +192,10 @@ def _parts(turn: Fields) -> Iterator[tuple[Place, Fields]]:
 
 
 def _owners(turn: Fields) -> Iterator[tuple[Place, Fields]]:
-    shown = turn.get("meta:partial")
     owners: list[tuple[Place, Any]] = [((), turn), *_messages(turn, ())]
-    owners += _messages(shown, ("meta:partial",)) if isinstance(shown, dict) else ()
+    for beside in ("meta:partial", "meta:retracted"):
+        held = turn.get(beside)
+        owners += _messages(held, (beside,)) if isinstance(held, dict) else ()
     return ((path, owner) for path, owner in owners if isinstance(owner, dict))
 
 

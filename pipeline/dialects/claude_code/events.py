@@ -7,6 +7,7 @@ The command is `claude -p --output-format stream-json`.
 | `assistant` | blocks of an API message: consecutive lines with one `message.id` are one response |
 | `assistant` of model `<synthetic>`, `is_api_error_message` | SystemMessage `error`: no response |
 | `user`, results of tools | `tool-return` after the response with the call; `tool_use_result` is kept with it |
+| `supersedes` in it, `retracted_message_uuids` of `system` | these earlier lines are taken back: `meta:retracted` |
 | `user`, a prompt | the user's turn; after a response a `user-prompt` |
 | `user`, `isSynthetic`, slash commands | SystemMessage `custom:claude-code.note` |
 | a line with `parent_tool_use_id` | the sub-agent's thread, `spawned_from` this one |
@@ -39,6 +40,7 @@ from pipeline.dialects.claude_code import lines, partials
 from pipeline.dialects.claude_code import session as sessions
 from pipeline.dialects.claude_code.blocks import prompts_of_request
 from pipeline.dialects.claude_code.costs import tell
+from pipeline.dialects.claude_code.retractions import named, take_back
 from pipeline.dialects.claude_code.session import PREFIX, Session, Thread, settle
 from topics.json_text import Fields
 
@@ -67,6 +69,7 @@ def system(builder: Builder, event: Fields) -> None:
     if kind in SILENT:
         return
     session.compacted = session.compacted or kind == "compact_boundary"
+    take_back(session, named(event))
     if kind == "init":
         _init(builder, session, event, data)
         builder.asked = {key: value for key, value in data.items() if key not in ("subtype", "uuid", "session_id")}

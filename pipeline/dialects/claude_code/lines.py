@@ -11,6 +11,7 @@ from pipeline.dialects import ends
 from pipeline.dialects.anthropic.keys import note
 from pipeline.dialects.anthropic.message import set_apart
 from pipeline.dialects.claude_code.blocks import part_of, prompts
+from pipeline.dialects.claude_code.retractions import named, take_back
 from pipeline.dialects.claude_code.session import INPUT, META, PREFIX, Session, Thread, name_of, normal, thread_of
 from pipeline.dialects.wire_values import note_under
 from topics.json_text import Fields
@@ -32,6 +33,7 @@ def assistant(builder: Builder, event: Fields) -> None:
     if not session.is_new(event):
         return
     thread = thread_of(builder, event)
+    take_back(session, named(event))
     builder.ended = None if not thread.name else builder.ended
     if message.get("model") == SYNTHETIC or event.get("is_api_error_message") is True:
         _synthetic(thread, event, parts)
@@ -42,8 +44,7 @@ def assistant(builder: Builder, event: Fields) -> None:
         open_message(thread, message, event.get("request_id"))
     thread.answered = False
     response = thread.builder.current_response()
-    for fields in parts:
-        _add_block(thread, response, fields)
+    session.note(event, [_add_block(thread, response, fields) for fields in parts])
     _tell(thread, response, message)
     note(response.fields, {key: value for key, value in message.items() if key not in OF_MESSAGE})
     note_under(META, response.fields, {key: value for key, value in event.items() if key not in UNSAID})
@@ -81,18 +82,17 @@ def user(builder: Builder, event: Fields) -> None:
     if unknown and not builder.context.imported:  # a part of a transcript may begin after its calls
         raise Violation(f"user: no call has the id {unknown[0]!r:.80}")
     beside = {key: value for key, value in event.items() if key not in UNSAID and value is not None}
-    for block in results:
-        _answer(thread, block, beside)
+    session.note(event, [_answer(thread, block, beside) for block in results])
     if not parts:
         return
     if event.get("isSynthetic") is True or (event.get("isMeta") is True) or _is_command(parts):
         thread.builder.system(f"{PREFIX}note", {"content": content, **beside})
     else:
-        _ask(thread, parts, beside, is_beside_results=bool(results))
+        session.note(event, _ask(thread, parts, beside, is_beside_results=bool(results)))
 
 
-def _ask(thread: Thread, parts: list[Fields], beside: Fields, *, is_beside_results: bool) -> None:
-    """Add a prompt.
+def _ask(thread: Thread, parts: list[Fields], beside: Fields, *, is_beside_results: bool) -> list[Part]:
+    """Add a prompt. Return its parts in a request.
 
     Before any response it is the user's turn, unless `run.request` contained the same turn.
     """
@@ -102,12 +102,15 @@ def _ask(thread: Thread, parts: list[Fields], beside: Fields, *, is_beside_resul
             thread.shut()
         if builder.context.imported and _is_stop(parts):
             builder.ended = "aborted"
-        builder.request_after(None).parts.extend(Part(part, done=True) for part in parts)
-    elif all(turn["parts"] != parts for turn in builder.user_turns):
+        added = [Part(part, done=True) for part in parts]
+        builder.request_after(None).parts.extend(added)
+        return added
+    if all(turn["parts"] != parts for turn in builder.user_turns):
         builder.user_turn(parts, at=builder.at, **({META: beside} if beside else {}))
+    return []
 
 
-def _answer(thread: Thread, block: Fields, beside: Fields) -> None:
+def _answer(thread: Thread, block: Fields, beside: Fields) -> Part:
     fields: Fields = {
         "status": "error" if block.get("is_error") is True else "success",
         "content": block.get("content", ""),
@@ -115,11 +118,13 @@ def _answer(thread: Thread, block: Fields, beside: Fields) -> None:
     if beside:
         fields[META] = beside
     thread.answered = True
-    if block["tool_use_id"] in thread.builder.calls:
-        thread.builder.tool_return(block["tool_use_id"], **fields)
-    else:
-        fields = {"part_kind": "tool-return", "tool_name": "", "tool_call_id": block["tool_use_id"], **fields}
-        thread.builder.request_after(None).parts.append(Part(fields, done=True))
+    builder, call_id = thread.builder, block["tool_use_id"]
+    answer = builder.tool_return(call_id, **fields) if call_id in builder.calls else None
+    if answer is None:
+        fields = {"part_kind": "tool-return", "tool_name": "", "tool_call_id": call_id, **fields}
+        answer = Part(fields, done=True)
+        builder.request_after(None).parts.append(answer)
+    return answer
 
 
 def _continues(thread: Thread, event: Fields, message: Fields, parts: list[Fields]) -> bool:
@@ -144,7 +149,7 @@ def _sent(message: Fields) -> Fields | None:
     return {key: usage.get(key) for key in INPUT} if isinstance(usage, dict) else None
 
 
-def _add_block(thread: Thread, response: Message, fields: Fields) -> None:
+def _add_block(thread: Thread, response: Message, fields: Fields) -> Part:
     """Add a whole block: it replaces its streamed version."""
     kind, call_id = fields["part_kind"], fields.get("tool_call_id")
     begun = next((p for p in thread.awaited if _is_same(p.fields, fields)), None)
@@ -158,6 +163,7 @@ def _add_block(thread: Thread, response: Message, fields: Fields) -> None:
         thread.builder.calls[str(call_id)] = (response, begun)
     elif kind == "builtin-tool-return" and call_id in thread.builder.calls:
         fields["tool_name"] = thread.builder.calls[call_id][1].fields["tool_name"]
+    return begun
 
 
 def _is_same(streamed: Fields, whole: Fields) -> bool:

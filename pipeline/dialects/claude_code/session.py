@@ -71,7 +71,7 @@ class Session:
     """A run of Claude Code. `tasks`: how sub-agents ended, and `agents`: their types, by the call's id.
 
     `init`: the newest such line. `ended`: the newest `result`, until the conversation continues. `asked`: ids of
-    control requests whose responses are kept.
+    control requests whose responses are kept. `said`: the parts that a line has added, by its uuid.
     """
 
     threads: dict[str, Thread]
@@ -84,6 +84,7 @@ class Session:
     agents: dict[str, str] = field(default_factory=dict)
     tasks: dict[str, str] = field(default_factory=dict)
     asked: set[str] = field(default_factory=set)
+    said: dict[str, list[Part]] = field(default_factory=dict)
 
     @property
     def hidden(self) -> bool:
@@ -105,6 +106,11 @@ class Session:
             return False
         self.seen[name] = digest
         return True
+
+    def note(self, event: Fields, parts: list[Part]) -> None:
+        """Note which parts a line has added."""
+        if isinstance(event.get("uuid"), str):
+            self.said.setdefault(event["uuid"], []).extend(parts)
 
 
 def begin(builder: Builder) -> Session:

@@ -34,6 +34,7 @@ RENAMED: Final = {
     "requestId": "request_id",
     "toolUseResult": "tool_use_result",
     "isApiErrorMessage": "is_api_error_message",
+    "retractedMessageUuids": "retracted_message_uuids",
     "isCompactSummary": "isSynthetic",
 }
 LEFT_OUT: Final = frozenset(  # repeated by the tree, the thread and the time of the event
