@@ -8,7 +8,7 @@ from pipeline.turns.times import epoch_ms
 from topics.json_text import Fields
 
 PARTIAL: Final = "meta:partial"
-RETRACTED: Final = "meta:retracted"  # of a turn: {"messages": […]}, what is no longer part of the conversation
+RETRACTED: Final = "meta:retracted"  # of a turn, in the form of PARTIAL: what is no longer part of the conversation
 
 
 def with_partials(document: Fields) -> Fields:

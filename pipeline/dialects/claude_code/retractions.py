@@ -13,7 +13,7 @@ from typing import Any, Final
 from pipeline.assembly.agent_turn import partial
 from pipeline.assembly.parts import Message, Part
 from pipeline.dialects.claude_code.session import Session, Thread
-from pipeline.turns.retracted import RETRACTED
+from pipeline.turns.partial_turns import RETRACTED
 from topics.json_text import Fields
 
 PURPOSE: Final = "retracted"

@@ -77,7 +77,12 @@ def test_what_a_failed_call_had_shown_stays_beside_the_turn() -> None:
     failed = {"error": {"message": "Tool call validation failed", "code": "tool_use_failed"}}
     history = [USER, {"role": "assistant", "content": None, "tool_calls": [{"id": "a", **fragment("{}", name="f")}]}]
     again = request(*history, {"role": "tool", "tool_call_id": "a", "content": "Fix it."})
-    began = [request(USER), chunk({"reasoning": "Hm."}), chunk({"content": "Trying."}), calls(fragment('{"x', index=0, name="f"))]
+    began = [
+        request(USER),
+        chunk({"reasoning": "Hm."}),
+        chunk({"content": "Trying."}),
+        calls(fragment('{"x', index=0, name="f")),
+    ]
     got = run(*began, failed, again, chunk({"content": "Done."}), chunk({}, "stop"))
     (turn,) = got.agent_turns
     assert (texts(got), turn["completion_status"]) == (["Done."], "complete")
