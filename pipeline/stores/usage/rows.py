@@ -33,7 +33,9 @@ from topics.thread_key import ThreadKey
 OF_RESPONSE: Final = tuple(  # columns that a row contains unchanged
     column.name for column in usage.c if column.name not in ("turn", "thread", "names", "price_source")
 )
-values_of_response: Final = itemgetter(*OF_RESPONSE)
+NULLABLE: Final = tuple(name for name in OF_RESPONSE if usage.c[name].nullable)
+ALWAYS: Final = tuple(name for name in OF_RESPONSE if name not in NULLABLE)
+values_of_nullable: Final = itemgetter(*NULLABLE)
 
 
 async def usage_calls(connection: AsyncConnection, placed: Sequence[PlacedTurn], _: object = None) -> list[Call]:
@@ -59,6 +61,10 @@ async def usage_calls(connection: AsyncConnection, placed: Sequence[PlacedTurn],
                 sources.add(row["price_source"])
     if not of_turns:
         return []
+    # Most columns are null in most rows, and sqlite3 takes longer for a null than for a number.
+    columns = zip(*(values_of_nullable(row) for _, _, row in of_turns), strict=True)
+    told = [name for name, column in zip(NULLABLE, columns, strict=True) if column.count(None) < len(column)]
+    values_of = itemgetter(*(written := (*ALWAYS, *told)))
     names = await ids_of(connection, UsageNames, map(itemgetter(1), of_turns))
     prices = await price_sources_of(connection, sources) if sources else {}
     rows = [
@@ -67,7 +73,7 @@ async def usage_calls(connection: AsyncConnection, placed: Sequence[PlacedTurn],
             "thread": turn.thread,
             "names": names[name],
             "price_source": prices.get(row["price_source"]),
-            **dict(zip(OF_RESPONSE, values_of_response(row), strict=True)),
+            **dict(zip(written, values_of(row), strict=True)),
         }
         for turn, name, row in of_turns
     ]
