@@ -150,6 +150,8 @@ class Answer:
             self._add(assistant_blocks([event["content_block"]]))
         elif kind == "content_block_delta" and isinstance(event.get("delta"), dict):
             self._text(event["delta"].get("text"))
+            if event["delta"].get("type") == "compaction_delta":
+                self._add(assistant_blocks([{**event["delta"], "type": "compaction"}]))
 
     def _message(self, message: Fields) -> None:
         self.response_id = message["id"] if isinstance(message.get("id"), str) else None

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from turnmill.capture.attempts import Attempts
-from turnmill.capture.normal import ASSISTANT, NormalMessage, chain, joined, stripped
+from turnmill.capture.normal import ASSISTANT, NormalMessage, chain, joined, since_compaction, stripped
 from turnmill.capture.reading import RequestNames
 from turnmill.capture.remembered import Remembered
 from turnmill.errors import InvalidRecord
@@ -64,8 +64,10 @@ class Kept(NamedTuple):
         if self.said is None:
             return Kept()
         said = joined([*(() if self.answer is None else [self.answer]), *messages])
-        answer = said.pop() if goes_on and said and said[-1].role == ASSISTANT else None
-        *_, last = self.said, *chain(stripped(said), self.said)
+        recent = since_compaction(said)
+        before = self.said if recent is said else b""
+        answer = recent.pop() if goes_on and recent and recent[-1].role == ASSISTANT else None
+        *_, last = before, *chain(stripped(recent), before)
         return Kept(last, answer)
 
 

@@ -21,6 +21,7 @@ Fields = dict[str, Any]
 USER: Final = "user"
 ASSISTANT: Final = "assistant"
 TOOL: Final = "tool"
+COMPACTED: Final = "\0compacted\0"  # begins the text of a summary that stands for all before it
 UNMARKED: Final = frozenset({"cache_control"})  # moves from message to message in each request
 
 
@@ -35,7 +36,7 @@ class NormalMessage(NamedTuple):
 def messages(dialect: str, body: Any) -> list[NormalMessage]:
     """Return the conversation in a request body. The body may be any JSON; nothing is raised."""
     read = READERS.get(dialect)
-    return merged(read(body)) if read is not None and isinstance(body, dict) else []
+    return since_compaction(merged(read(body))) if read is not None and isinstance(body, dict) else []
 
 
 def merged(messages: Iterable[NormalMessage]) -> list[NormalMessage]:
@@ -56,6 +57,15 @@ def stripped(messages: Iterable[NormalMessage]) -> list[NormalMessage]:
     """Return messages without white space around their texts, and without empty ones."""
     stripped = (NormalMessage(message.role, message.text.strip(), message.calls) for message in messages)
     return [message for message in stripped if message.text or message.calls]
+
+
+def since_compaction(messages: list[NormalMessage]) -> list[NormalMessage]:
+    """Return messages from the last summary on: the server reads nothing before it."""
+    for at in range(len(messages) - 1, -1, -1):
+        _, found, text = messages[at].text.rpartition(COMPACTED)
+        if found:
+            return [messages[at]._replace(text=found + text), *messages[at + 1 :]]
+    return messages
 
 
 def chain(messages: Iterable[NormalMessage], before: bytes = b"") -> Iterator[bytes]:
@@ -125,7 +135,9 @@ def _anthropic(body: Fields) -> Iterator[NormalMessage]:
 def assistant_blocks(content: Any) -> NormalMessage:
     """Return the message in an assistant's content of Anthropic's API."""
     calls = [block.get("id") for block in objects(content) if block.get("type") == "tool_use"]
-    return NormalMessage(ASSISTANT, _text(content), _ids(calls))
+    summaries = [block.get("content") for block in objects(content) if block.get("type") == "compaction"]
+    summary = "".join(f"{COMPACTED}{text}" for text in summaries if isinstance(text, str))
+    return NormalMessage(ASSISTANT, summary + _text(content), _ids(calls))
 
 
 def _gemini(body: Fields) -> Iterator[NormalMessage]:

@@ -107,6 +107,19 @@ def test_where_the_server_has_the_history_the_new_messages_count() -> None:
     assert found is tape.calls[1]
 
 
+def test_a_thread_of_the_server_has_its_prompt_and_tools_too() -> None:
+    """As anthropic 2.14 continues one: the new messages alone."""
+    kept = {"model": "m", "system": "be brief", "tools": [{"name": "f"}]}
+    first = [{"role": "user", "content": "One?"}]
+    second = [*first, {"role": "assistant", "content": "1"}, {"role": "user", "content": "Two?"}]
+    recorded = [{**kept, "messages": said, "thread": {"type": "create"}} for said in (first, second)]
+    tape = Tape([call(str(n), body, "anthropic") for n, body in enumerate(recorded)])
+    thread = {"type": "continue", "previous_message_id": "msg_1"}
+    asked = {"model": "m", "messages": second[2:], "thread": thread}
+    assert tape.match("anthropic", asked).call is tape.calls[1]
+    assert tape.match("anthropic", {**asked, "system": "be long"}).call is None
+
+
 def test_requests_are_redacted_before_they_are_compared() -> None:
     stored = {**BODY, "messages": [SAID[0], {"role": "user", "content": "Write to [email]"}]}
     asked = {**BODY, "messages": [SAID[0], {"role": "user", "content": "Write to ann@example.org"}]}

@@ -265,6 +265,25 @@ def test_a_stream_that_ends_early_is_sent_again_with_all_messages(tmp_path: Path
     assert len(FORMATS["anthropic"].write(thread(runs))) == 4
 
 
+def test_a_compacted_conversation_is_the_same(tmp_path: Path) -> None:
+    """anthropic 2.14, `compact_before_next_turn`: its summary stands for all messages before it."""
+    summary = {"type": "compaction", "content": "They said one.", "signature": "s"}
+
+    def program(capture: Capture) -> None:
+        say(ask(capture, CREATE, user("One")), "m1", "First.")
+        compacting = {"messages": [user("One"), model("First.")], "thread": CREATE, "compaction": {"type": "summarize"}}
+        say(begin(capture, "anthropic", compacting), "m2", summary, stop="compaction")
+        say(ask(capture, CREATE, model(summary), user("Two")), "m3", "Second.")
+        say(ask(capture, after("m3"), user("Three")), "m4", "Third.")
+        say(ask(capture, CREATE, model(summary), user("Two"), model("Second."), user("Four")), "m5", "Fourth.")
+
+    runs = captured(tmp_path, program)
+    names = [run[0]["run_id"] for run in runs]
+    assert [run[0]["run"].get("continues") for run in runs] == [None, names[0], names[1], names[2], names[2]]
+    said = [user("One"), model("First."), user("Two"), model("Second."), user("Four"), model("Fourth.")]
+    assert plain(FORMATS["anthropic"].write(thread(runs))) == plain(said)
+
+
 def test_another_process_knows_the_whole_conversation() -> None:
     """A gateway learns from the headers of another one's records what the hash of all messages is."""
     from tests.unit.turnmill.capture.test_conversations import asked, model, user
