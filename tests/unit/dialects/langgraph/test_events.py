@@ -575,3 +575,12 @@ def test_a_call_keeps_the_signature_of_its_thought() -> None:
     assert got.export("langchain")[0]["additional_kwargs"] == beside
     (call, *_) = [part for content in got.export("gemini") for part in content["parts"]]
     assert call["thoughtSignature"] == "c2ln"
+
+
+@pytest.mark.parametrize(
+    ("reason", "kept"), [("lengthlength", "length"), ("STOPSTOPSTOP", "stop"), ("newnew", "error")]
+)
+def test_a_reason_that_langchain_has_added_up(reason: str, kept: str) -> None:
+    """langchain-core 1.8 adds the texts of chunks up."""
+    (response,) = run(updates(ai("m1", response_metadata={"finish_reason": reason}))).messages("response")
+    assert response["finish_reason"] == kept
