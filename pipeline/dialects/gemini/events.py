@@ -29,7 +29,7 @@ from pipeline.assembly.parts import Message
 from pipeline.dialects import model_calls
 from pipeline.dialects.gemini.answer import CandidateAnswer, text_of
 from pipeline.dialects.gemini.request import READER, made_up
-from pipeline.dialects.google_adk.event import searches, usage_of
+from pipeline.dialects.google_adk.event import searches, thoughts_are_apart, usage_of
 from pipeline.dialects.google_adk.parts import META, spelled
 from pipeline.dialects.model_calls import calls_of
 from pipeline.dialects.wire_values import note_under
@@ -41,11 +41,15 @@ CONTINUES: Final = "CONTINUATION"  # the answer continues in that of the next re
 
 @dataclass(slots=True, eq=False)
 class Candidates:
-    """The candidates of a call, by their index; 0 is the conversation's. `counts`: its `usageMetadata` so far."""
+    """The candidates of a call, by their index; 0 is the conversation's. `counts`: its `usageMetadata` so far.
+
+    `apart`: these showed that they count thoughts beside the candidates.
+    """
 
     main: CandidateAnswer
     others: dict[int, CandidateAnswer] = field(default_factory=dict)
     counts: Fields = field(default_factory=dict)
+    apart: bool = False
 
 
 def unknown(builder: Builder, raw: Fields) -> None:
@@ -74,6 +78,7 @@ def texts(builder: Builder, events: list[Any], start: int) -> int:
             break
         pieces.append(piece.text)
         counts = piece.counts or counts
+        answers.apart = answers.apart or thoughts_are_apart(counts)
     answers.counts = _later(answers.counts, counts)
     answers.main.append("".join(pieces))
     _describe(response, first.beside)
@@ -158,7 +163,8 @@ def _later(before: Fields, now: Fields) -> Fields:
 
 def _count(builder: Builder, answers: Candidates) -> None:
     response = answers.main.response
-    usage = usage_of(answers.counts)
+    answers.apart = answers.apart or thoughts_are_apart(answers.counts)
+    usage = usage_of(answers.counts, apart=answers.apart)
     if answers.main.grounding:
         usage = (usage or {}) | searches(answers.main.grounding, response.fields.get("model_name"))
     if usage:
