@@ -91,7 +91,8 @@ def read(raw: Any) -> Event:
 
 def thoughts_are_apart(counts: Fields) -> bool:
     """Return True if there are more thoughts than tokens of candidates, which then don't contain them."""
-    thoughts, spoken = counts.get("thoughtsTokenCount"), counts.get("candidatesTokenCount")
+    thoughts: Any = counts.get("thoughtsTokenCount")
+    spoken: Any = counts.get("candidatesTokenCount")
     return is_number(thoughts) and bool(thoughts) and (not is_number(spoken) or thoughts > spoken)
 
 
