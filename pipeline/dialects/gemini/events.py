@@ -30,7 +30,7 @@ from pipeline.assembly.parts import Message
 from pipeline.dialects import model_calls
 from pipeline.dialects.gemini.answer import CandidateAnswer, text_of
 from pipeline.dialects.gemini.request import READER, made_up, token_of
-from pipeline.dialects.google_adk.event import searches, usage_of
+from pipeline.dialects.google_adk.event import searches, thoughts_are_apart, usage_of
 from pipeline.dialects.google_adk.parts import META, spelled
 from pipeline.dialects.model_calls import calls_of
 from pipeline.dialects.wire_values import is_number, note_under
@@ -46,13 +46,14 @@ CONTINUES: Final = "CONTINUATION"  # the answer continues in that of the next re
 class Candidates:
     """The candidates of a call, by their index; 0 is the conversation's.
 
-    `counts`: its `usageMetadata` so far. `tokens`: with which its rest can be requested; `before`: the counts of the
-    calls before the newest one.
+    `counts`: its `usageMetadata` so far; `apart`: it has shown that it counts thoughts beside the candidates. `tokens`:
+    with which its rest can be requested; `before`: the counts of the calls before the newest.
     """
 
     main: CandidateAnswer
     others: dict[int, CandidateAnswer] = field(default_factory=dict)
     counts: Fields = field(default_factory=dict)
+    apart: bool = False
     tokens: list[str] = field(default_factory=list)
     before: Fields = field(default_factory=dict)
 
@@ -97,6 +98,7 @@ def texts(builder: Builder, events: list[Any], start: int) -> int:
             break
         pieces.append(piece.text)
         counts = piece.counts or counts
+        answers.apart = answers.apart or thoughts_are_apart(counts)
     answers.counts = _later(answers.counts, counts)
     answers.main.append("".join(pieces))
     _describe(response, first.beside)
@@ -183,7 +185,8 @@ def _later(before: Fields, now: Fields) -> Fields:
 
 def _count(builder: Builder, answers: Candidates) -> None:
     response = answers.main.response
-    usage = usage_of(_summed(answers))
+    answers.apart = answers.apart or thoughts_are_apart(answers.counts)
+    usage = usage_of(_summed(answers), apart=answers.apart)
     if usage and answers.before:
         usage[SUMMED_CALLS] = True
     if answers.main.grounding:

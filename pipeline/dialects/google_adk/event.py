@@ -89,8 +89,19 @@ def read(raw: Any) -> Event:
     return Event(identity, author, branch, is_fragment, fields, parts, filled, usage)
 
 
-def usage_of(counts: Fields) -> Fields | None:
-    """Return the tokens of a `usageMetadata`: input with tools' results, output with thoughts; None if it has none."""
+def thoughts_are_apart(counts: Fields) -> bool:
+    """Return True if there are more thoughts than tokens of candidates, which then don't contain them."""
+    thoughts: Any = counts.get("thoughtsTokenCount")
+    spoken: Any = counts.get("candidatesTokenCount")
+    return is_number(thoughts) and bool(thoughts) and (not is_number(spoken) or thoughts > spoken)
+
+
+def usage_of(counts: Fields, *, apart: bool = False) -> Fields | None:
+    """Return the tokens of a `usageMetadata`: input with tools' results, output with thoughts; None if it has none.
+
+    Gateways may count the thoughts with the candidates, as the total shows. `apart`: earlier counts showed that this
+    server does not.
+    """
     sums = {
         "input_tokens": ("promptTokenCount", "toolUsePromptTokenCount"),
         "output_tokens": ("candidatesTokenCount", "responseTokenCount", "thoughtsTokenCount"),
@@ -101,9 +112,9 @@ def usage_of(counts: Fields) -> Fields | None:
         if known:
             usage[name] = sum(known)
     usage |= {name: counts[key] for name, key in USAGE.items() if is_number(counts.get(key))}
-    thoughts, spoken = usage.get("thinking_tokens"), counts.get("candidatesTokenCount")
-    if thoughts and usage.get("total_tokens") == usage.get("input_tokens", 0) + (spoken if is_number(spoken) else 0):
-        usage["output_tokens"] = spoken  # gateways count the thoughts with the answer
+    inside = bool(usage.get("thinking_tokens")) and not apart and not thoughts_are_apart(counts)
+    if inside and usage.get("total_tokens") == usage.get("input_tokens", 0) + counts["candidatesTokenCount"]:
+        usage["output_tokens"] = counts["candidatesTokenCount"]
     for key, name in BY_MODALITY.items():
         for entry in objects(counts.get(key)):
             modality, count = str(entry.get("modality")).lower(), entry.get("tokenCount", entry.get("token_count"))

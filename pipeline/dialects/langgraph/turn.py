@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from pipeline.dialects.wire_values import objects, text_or_empty
 from pipeline.turns.tokens import STANDARD
 from topics.json_text import Fields
 
+REPEATED: Final = re.compile(r"(.+?)\1+")
 LIFETIMES: Final = ("ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens")
 TIERS: Final = ("flex", "priority")
 KNOWN: Final = frozenset(  # fields of LangChain's messages; `chunk` is ours
@@ -146,7 +148,7 @@ def response_fields(message: Fields) -> Fields:
         "model_name": metadata.get("model_name", metadata.get("model")),
         "provider_name": metadata.get("model_provider"),
         "provider_response_id": metadata.get("id"),
-        "finish_reason": None if reason is None else ends.finish(ends.LANGCHAIN, str(reason).lower()),
+        "finish_reason": None if reason is None else ends.finish(ends.LANGCHAIN, _once(str(reason).lower()[:100])),
     }
     fields = {key: value for key, value in fields.items() if isinstance(value, str)}
     if fields.get("finish_reason") == "stop" and (message.get("tool_calls") or message.get("invalid_tool_calls")):
@@ -155,6 +157,12 @@ def response_fields(message: Fields) -> Fields:
         fields["usage"] = _usage(message["usage_metadata"], metadata.get("service_tier"))
     said = {"finish_reason": reason} if fields.get("finish_reason") == "error" else {}
     return {**fields, **_other_fields({**message, **said})}
+
+
+def _once(reason: str) -> str:
+    """Return a word that came once, or again with each chunk: langchain-core adds texts up (`merge_dicts`)."""
+    repeated = None if reason in ends.LANGCHAIN else REPEATED.fullmatch(reason)
+    return reason if repeated is None else repeated[1]
 
 
 def _usage(usage: Fields, tier: Any) -> Fields:

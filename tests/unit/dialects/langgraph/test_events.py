@@ -601,3 +601,12 @@ def test_tools_of_openai_stand_where_the_output_has_them() -> None:
     got = run(updates(ai("m1", words, additional_kwargs=beside, response_metadata={"output": order})))
     places = [part.get("args", part.get("content")) for part in got.parts("response")]
     assert [place for place in places if place != {}] == [{"query": "w1"}, "A", {"query": "w2"}, "B", {"query": "w3"}]
+
+
+@pytest.mark.parametrize(
+    ("reason", "kept"), [("lengthlength", "length"), ("STOPSTOPSTOP", "stop"), ("newnew", "error")]
+)
+def test_a_reason_that_langchain_has_added_up(reason: str, kept: str) -> None:
+    """langchain-core 1.8 adds the texts of chunks up."""
+    (response,) = run(updates(ai("m1", response_metadata={"finish_reason": reason}))).messages("response")
+    assert response["finish_reason"] == kept
