@@ -4,5 +4,5 @@ from __future__ import annotations
 
 from typing import Final
 
-# {"messages": [{"message_type", "parts", …}, …]}, in the form of `meta:partial`; not in the canonical hash, nor exported.
+# {"messages": […]}, in the form of `meta:partial`; not in the canonical hash, and in no export of messages.
 RETRACTED: Final = "meta:retracted"
