@@ -1,4 +1,7 @@
-"""Puts the partial output of interrupted turns among their messages, for readers who want to see what users saw."""
+"""Puts what turns had shown and do not keep among their messages, for readers who want to see what users saw.
+
+That is the partial output of interrupted turns, and what answers took back.
+"""
 
 from __future__ import annotations
 
@@ -14,23 +17,35 @@ RETRACTED: Final = "meta:retracted"  # of a turn, in the form of PARTIAL: what i
 def with_partials(document: Fields) -> Fields:
     """Return a thread document with each turn's `meta:partial` among its messages, marked by `meta:partial: true`.
 
-    The result has more than ThreadProtocol keeps of an interrupted run.
+    So is its `meta:retracted`. The result has more than ThreadProtocol keeps of a run.
     """
     return {**document, "turns": [with_partial(turn) for turn in document["turns"]]}
 
 
 def with_partial(turn: Fields, *, billed: bool = False) -> Fields:
-    """Return a turn with its `meta:partial` among its messages; `billed`: also responses that had shown nothing yet."""
-    shown = turn.get(PARTIAL)
-    raw = shown.get("messages") if isinstance(shown, dict) else None
-    some = [message for message in raw if isinstance(message, dict)] if isinstance(raw, list) else []
-    messages = [message for message in some if billed or message.get("parts")]
-    if not messages:
+    """Return a turn with its `meta:partial` and `meta:retracted` among its messages.
+
+    `billed`: those of its responses whose tokens count: also some that had shown nothing yet, and none that was taken
+    back, whose tokens are told elsewhere.
+    """
+    messages = [message for message in _beside(turn, PARTIAL) if billed or message.get("parts")]
+    taken = [] if billed else _beside(turn, RETRACTED)
+    if not messages and not taken:
         return turn
     kept = turn.get("messages")
-    marked = [{**message, PARTIAL: True} for message in messages]
-    rest = {key: value for key, value in turn.items() if key != PARTIAL}
-    return {**rest, "messages": _merged(kept if isinstance(kept, list) else [], marked)}
+    head = {"timestamp": turn.get("started_at"), "agent_id": turn.get("agent_id")}
+    merged = _merged(
+        kept if isinstance(kept, list) else [], [{**head, **message, RETRACTED: True} for message in taken]
+    )
+    gone = (PARTIAL,) if billed else (PARTIAL, RETRACTED)
+    rest = {key: value for key, value in turn.items() if key not in gone}
+    return {**rest, "messages": _merged(merged, [{**message, PARTIAL: True} for message in messages])}
+
+
+def _beside(turn: Fields, key: str) -> list[Fields]:
+    held = turn.get(key)
+    raw = held.get("messages") if isinstance(held, dict) else None
+    return [message for message in raw if isinstance(message, dict)] if isinstance(raw, list) else []
 
 
 def _merged(messages: list[Any], shown: list[Fields]) -> list[Any]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from pipeline.cli.histories.session_lines import Lines, object_of
+from pipeline.cli.histories.session_lines import Lines, NotRead, object_of
 from topics.json_text import Fields
 
 FACTS: Final = ("id", "parent_id", "directory", "title", "version", "time_updated")
@@ -23,6 +23,7 @@ SESSIONS: Final = f"SELECT {', '.join(FACTS)} FROM session WHERE time_updated > 
 MESSAGES: Final = """SELECT id, data, time_created FROM message
     WHERE session_id = ? AND (time_created, id) > (?, ?) ORDER BY time_created, id"""
 PARTS: Final = "SELECT id, data FROM part WHERE message_id = ? ORDER BY id"
+NEWER: Final = "session_v2"  # the table, and the folder, of opencode 2
 DAY: Final = 86_400_000  # ms: a session that was not touched so long before the newest one is not looked at again
 ANSWERED: Final = ("completed", "error")
 ABOVE: Final = 2  # folders, from that of a session's file to the one that has those of messages and parts
@@ -89,6 +90,7 @@ class Sessions(Lines):
     def read(self) -> Iterator[tuple[Fields, int]]:
         """Yield (line, bytes)."""
         with opened(self.path, self._object) as kept:
+            newer = kept.newer() if isinstance(kept, Database) else 0
             for session in kept.sessions(self._newest - DAY):
                 self._newest = max(self._newest, session["time_updated"])
                 try:
@@ -97,6 +99,8 @@ class Sessions(Lines):
                         yield {"session": session, **line}, size
                 except sqlite3.Error:  # pages of it are damaged
                     self.broken.append(session["id"])
+            if newer:
+                raise NotRead(0, f"{newer:,} sessions in the form of opencode 2, which is not read")
 
     def _session(self, kept: Database | Folder, session: Fields) -> Iterator[tuple[Fields, int]]:
         again = session["id"] in self._seen
@@ -167,8 +171,20 @@ class Database:
     rows: sqlite3.Connection
     objects: Objects
 
+    def newer(self) -> int:
+        """Return the number of sessions of opencode 2, which has a table of its own for them."""
+        if not self._has(NEWER):
+            return 0
+        (count,) = self.rows.execute("SELECT count(*) FROM session_v2").fetchone()
+        return int(count)
+
+    def _has(self, table: str) -> bool:
+        return self.rows.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone() is not None
+
     def sessions(self, since: int) -> Iterator[Fields]:
         """Yield the sessions that were touched since, a session before those that were spawned or forked from it."""
+        if not self._has("session") and self._has(NEWER):
+            return
         for row in self.rows.execute(SESSIONS, (since,)).fetchall():
             values = [fact.decode("utf-8", "replace") if isinstance(fact, bytes) else fact for fact in row]
             yield dict(zip(FACTS, values, strict=True))
@@ -230,6 +246,8 @@ class Folder:
 @contextmanager
 def opened(path: Path, objects: Objects) -> Iterator[Database | Folder]:
     """Open what opencode keeps here. Raises OSError if that is neither such a database nor such a file."""
+    if NEWER in path.parts:
+        raise NotRead(0, "a session in the form of opencode 2, which is not read")
     if path.suffix != ".db":
         if len(path.parents) <= ABOVE or not (path.parents[ABOVE] / "message").is_dir():
             raise OSError(0, "no session of opencode: name opencode.db, or a file session/PROJECT/ses_….json")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from pipeline.cli.histories.opencode_files import Sessions
-from pipeline.cli.histories.session_lines import Lines, Whole, object_of
+from pipeline.cli.histories.session_lines import Lines, Whole, Zipped, object_of, unzipped
 from pipeline.dialects.anthropic.copilot_session import Copilot
 from pipeline.dialects.claude_code.transcript import Session
 from pipeline.dialects.gemini.session import Chat
@@ -25,9 +25,13 @@ HEAD_BYTES: Final = 16_384  # in which a session says when it began, and whether
 TIME: Final = re.compile(rb'"timestamp": ?"([^"]+)"')
 FORK: Final = re.compile(rb'"forkedFrom": ?\{[^}]*"sessionId": ?"([^"]+)"')  # the session that was forked
 UUID_CHARACTERS: Final = 36
+ZIPPED: Final = ".zst"  # behind the name of a file that Codex compressed
 EVENTS: Final = "events.jsonl"  # in a folder with the session's id
 # In YAML; of a longer name its first line.
 NAMED: Final = re.compile(r"^name: *(?:[|>][-+]?\n +)?(.+?) *$", re.MULTILINE)
+
+
+KINDS: Final[dict[str, type[Lines]]] = {".json": Whole, ZIPPED: Zipped}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +42,7 @@ class Source:
     folder: Callable[[], Path]
     patterns: tuple[str, ...]
     reader: Callable[[Path, Homes], Reader]
-    kind: Callable[[Path], type[Lines]] = lambda path: Whole if path.suffix == ".json" else Lines
+    kind: Callable[[Path], type[Lines]] = lambda path: KINDS.get(path.suffix, Lines)
 
 
 def files_of(source: Source, paths: Sequence[Path]) -> list[Path]:
@@ -58,7 +62,7 @@ def paths_of(source: Source, paths: Sequence[Path]) -> set[Path]:
     for path in paths or [source.folder()]:
         below = (file for pattern in source.patterns for file in path.rglob(pattern))
         files |= {file.absolute() for file in ([path] if path.is_file() else below)}
-    return files
+    return {file for file in files if file.suffix != ZIPPED or file.with_suffix("") not in files}
 
 
 def in_order(files: Iterable[Path]) -> list[Path]:
@@ -78,7 +82,7 @@ def in_order(files: Iterable[Path]) -> list[Path]:
 def _head(file: Path) -> tuple[int, str, bytes]:
     """Return whether a session is a fork, the session that was forked, and when it began."""
     try:
-        with file.open("rb") as opened:
+        with unzipped(file) if file.suffix == ZIPPED else file.open("rb") as opened:
             head = opened.read(HEAD_BYTES)
     except OSError:  # who reads it says so
         head = b""
@@ -88,7 +92,8 @@ def _head(file: Path) -> tuple[int, str, bytes]:
 
 def name_of(file: Path) -> str:
     """Return the session whose file it is, as programs name it."""
-    return (file.parent.name if file.name == EVENTS else file.stem)[-UUID_CHARACTERS:]
+    stem = Path(file.name.removesuffix(ZIPPED)).stem
+    return (file.parent.name if file.name == EVENTS else stem)[-UUID_CHARACTERS:]
 
 
 def _below(variable: str, default: str, rest: str) -> Callable[[], Path]:
@@ -133,7 +138,9 @@ def _titles(index: Path) -> dict[str, str]:
 
 SOURCES: Final = {
     "claude-code": Source("Claude Code", _below("CLAUDE_CONFIG_DIR", ".claude", "projects"), ("*.jsonl",), _session),
-    "codex": Source("Codex", _below("CODEX_HOME", ".codex", "sessions"), ("rollout-*.jsonl",), _rollout),
+    "codex": Source(
+        "Codex", _below("CODEX_HOME", ".codex", "sessions"), ("rollout-*.jsonl", "rollout-*.jsonl.zst"), _rollout
+    ),
     "gemini-cli": Source(
         "Gemini CLI", _below("GEMINI_CLI_HOME", "", ".gemini/tmp"), ("chats/**/*.jsonl", "chats/session-*.json"), _chat
     ),
@@ -143,7 +150,7 @@ SOURCES: Final = {
     "opencode": Source(
         "opencode",
         _below("XDG_DATA_HOME", ".local/share", "opencode"),
-        ("opencode*.db", "session/*/ses_*.json"),
+        ("opencode*.db", "session/*/ses_*.json", "session_v2/**/*.json"),
         lambda path, homes: Conversations(str(path), homes),
         lambda _: Sessions,
     ),

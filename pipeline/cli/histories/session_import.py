@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from pipeline.cli.histories.session_files import Source, name_of
-from pipeline.cli.histories.session_lines import Lines
+from pipeline.cli.histories.session_lines import Lines, NotRead
 from pipeline.dialects.transcript import Homes, Reader, RunEvent, RunOpened, RunOver
 from topics.json_text import Fields
 from turnmill.capture.fitting import fitted
@@ -84,6 +84,7 @@ class Counts:
     known: int = 0
     cut: int = 0
     broken: list[str] = field(default_factory=list)  # places of lines that can't be read
+    unread: list[str] = field(default_factory=list)  # files with sessions that were left out
 
 
 class Import:
@@ -119,6 +120,8 @@ class Import:
             for line, size in file.lines.read():
                 await self._line(file, line)
                 advance(size)
+        except NotRead as error:
+            self.counts.unread.append(f"{path} ({error.strerror})")
         except OSError as error:  # it is gone, or is another user's
             self.counts.broken.append(f"{path} ({error.strerror})")
         self.counts.broken += [f"{path}:{number}" for number in file.lines.broken[broken:]]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from topics.json_text import Fields
 from turnmill.errors import InvalidRecord
@@ -13,6 +15,10 @@ from turnmill.wire.envelope import loads
 
 CHUNK_BYTES: Final = 1 << 20  # read at a time
 SESSION_BYTES: Final = 256 << 20  # of a file that is read as a whole
+
+
+class NotRead(OSError):
+    """A file has sessions in a form that is not read, or not on this machine."""
 
 
 class Lines:
@@ -82,6 +88,40 @@ class Whole(Lines):
         for self.number, message in enumerate(messages if isinstance(messages, list) else (), 1):
             if isinstance(message, dict):
                 yield message, 0
+
+
+class Zipped(Lines):
+    """A session that was compressed when nobody went on with it (zstd); it is read as a whole, once."""
+
+    def read(self) -> Iterator[tuple[Fields, int]]:
+        """Yield (object, bytes). Raises NotRead without a library for it, and OSError for a damaged file."""
+        size = self.path.stat().st_size
+        if size == self.offset:
+            return
+        self.offset = size
+        with unzipped(self.path) as file:
+            while line := file.readline(SESSION_BYTES):
+                self.number += 1
+                value = object_of(line)
+                if value is not None:
+                    yield value, 0
+                elif line.strip():
+                    self.broken.append(self.number)
+
+
+@contextmanager
+def unzipped(path: Path) -> Iterator[BufferedReader]:
+    """Open a compressed file. Raises NotRead without a library for zstd, and OSError for a damaged file."""
+    try:
+        import zstandard  # noqa: PLC0415  # no extra asks for it: most machines have no such file
+    except ModuleNotFoundError:
+        raise NotRead(0, "compressed by zstd: `pip install zstandard`, and import again") from None
+    try:
+        with path.open("rb") as file:
+            reader: Any = zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True)
+            yield BufferedReader(reader, CHUNK_BYTES)
+    except zstandard.ZstdError as error:
+        raise OSError(0, str(error)) from error
 
 
 def object_of(line: bytes) -> Fields | None:

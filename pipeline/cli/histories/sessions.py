@@ -30,7 +30,7 @@ from topics import json_text
 from topics.json_text import Fields
 from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
-from turnmill.errors import CallerError
+from turnmill.errors import CallerError, TurnmillError
 from turnmill.identity import thread_uuid
 from turnmill.publish.publisher import Publisher
 from turnmill.wire.envelope import VERSION
@@ -83,13 +83,20 @@ def import_sessions(destination: Destination, wanted: Wanted, *, elsewhere: bool
             click.echo(json_text.dumps(document))
         for text in remarks(reading.counts):
             say(text)
+        _all_read(reading.counts)
         return
     away = destination.elsewhere
     if away and not elsewhere:
         raise CallerError(f"sessions would leave this machine, for {away[0]}: say --elsewhere if that is meant")
     if not away:
         say(f"to {destination.address}: nothing leaves this machine")
-    asyncio.run(publish_sessions(destination, wanted, files, say))
+    _all_read(asyncio.run(publish_sessions(destination, wanted, files, say)))
+
+
+def _all_read(counts: Counts) -> None:
+    """Raise TurnmillError if sessions were left out."""
+    if counts.unread:
+        raise TurnmillError(f"{many(len(counts.unread), 'file')} with sessions that were not imported")
 
 
 def places_elsewhere(settings: Settings) -> list[str]:
@@ -101,8 +108,8 @@ def places_elsewhere(settings: Settings) -> list[str]:
     return [*settings.brokers_elsewhere, *(host for host in hosts if host and host not in LOOPBACK)]
 
 
-async def publish_sessions(destination: Destination, wanted: Wanted, files: Sequence[Path], say: Say) -> None:
-    """Publish what isn't stored yet, say so, and with `follow` go on until this is cancelled."""
+async def publish_sessions(destination: Destination, wanted: Wanted, files: Sequence[Path], say: Say) -> Counts:
+    """Publish what isn't stored yet, say so, and with `follow` go on until this is cancelled. Return what was read."""
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(await ThreadStore.open(destination.store_url))
         publisher = await stack.enter_async_context(destination.publisher())
@@ -119,10 +126,13 @@ async def publish_sessions(destination: Destination, wanted: Wanted, files: Sequ
         while wanted.follow:
             await asyncio.sleep(POLL_INTERVAL)
             await _read_on(reading, followed, wanted)
+    return counts
 
 
 def remarks(counts: Counts) -> Iterator[str]:
     """Yield what was not imported as it is in the files."""
+    for file in counts.unread[:MAX_SHOWN]:
+        yield f"not imported: {file}"
     for line in counts.broken[:MAX_SHOWN]:
         yield f"left out: {line} can't be read"
     if len(counts.broken) > MAX_SHOWN:

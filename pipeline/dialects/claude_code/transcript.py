@@ -11,7 +11,8 @@ it continues the run of the parent, so an edit of an earlier prompt is a branch.
 | `forkedFrom`, or a prompt that another file has | a copy, in a forked or resumed session: left out |
 | `assistant`, an answer that another file has | the same, but for its usage |
 | `ai-title`, `custom-title`, `summary` of a line here | the thread's title |
-| `progress`, and notes of the program for itself (`mode`, `queue-operation`, …) | nothing |
+| `attachment` of type `queued_command`: what the user typed while tools ran | a prompt in the run |
+| `progress`, and notes of the program for itself (`mode`, `queue-operation`, `api-request-shape`, …) | nothing |
 | any other | an event of the run, kept as SystemMessage data-app-TYPE |
 """
 
@@ -19,15 +20,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from pipeline.dialects.claude_code.lines import ENDING
 from pipeline.dialects.transcript import MAIN, MAX_HELD_LINES, Homes, RunEvent, RunOpened, RunOver, Step, texts
 from pipeline.turns.times import epoch_ms
 from topics.json_text import Fields
 
-NOTES: Final = frozenset(  # lines that repeat others, or control the program
+NOTES: Final = frozenset(  # lines that repeat others, or control the program: those of Claude Code 2.1.332, and before
     {"progress", "mode", "permission-mode", "last-prompt", "queue-operation", "file-history-snapshot"}
+    | {"api-request", "api-request-blob", "api-request-resumed", "api-request-shape"}  # prompts, tools, and hashes
+    | {"file-history-delta", "content-replacement", "attribution-snapshot", "cost-state", "tools-used"}
+    | {"continued-in", "resume-head-vouch", "fork-context-ref", "derived-from", "frame-link", "observer-ref"}
+    | {"agent-color", "agent-setting", "dev-mods", "repl-mode", "memory-mode", "session-owner", "worktree-state"}
+    | {"atis-latch", "isolation-latch", "bridge-session", "history-suppression", "relocated", "host-row"}
+    | {"data-flow-records", "data-flow-incomplete", "artifact-comment-monitor", "artifact-autoreact-ledger"}
+    | {"hybrid-organization"}
 )
 SPEAKS: Final = frozenset({"user", "assistant"})
 RENAMED: Final = {
@@ -174,6 +182,9 @@ class Session:
 
     def _event(self, line: Fields, kind: str) -> Fields:
         event = {RENAMED.get(key, key): value for key, value in line.items() if key not in LEFT_OUT}
+        if kind == "attachment" and (words := _queued(line)) is not None:
+            del event["attachment"]
+            return {**event, "type": "user", "message": {"role": "user", "content": words}}
         if kind == "system":
             event.setdefault("subtype", "note")
         if kind == "user" and isinstance(result := event.get("tool_use_result"), dict):
@@ -185,6 +196,18 @@ class Session:
         if elsewhere or (self._named and kind in ("ai-title", "summary")):
             event["type"] = f"other-{kind}"  # of another session, or an automatic title after the user's own
         return event
+
+
+def _queued(line: Fields) -> Any:
+    """Return the words that the user typed while the agent worked; None for a program's, and for a command."""
+    match line.get("attachment"):
+        case {"isMeta": True} | {"commandMode": "task-notification" | "bash"}:
+            return None
+        case {"origin": {"kind": str(kind)}} if kind != "human":
+            return None
+        case {"type": "queued_command", "prompt": str() | list() as words}:
+            return words
+    return None
 
 
 def _is_result(line: Fields) -> bool:

@@ -201,3 +201,26 @@ def test_another_file_is_named_as_none_of_opencodes(tmp_path: Path, name: str) -
     file.write_text('{"info": {"id": "ses_1"}, "messages": []}')
     with pytest.raises(OSError, match=r"name opencode\.db"):
         list(Sessions(file).read())
+
+
+def test_sessions_of_opencode_2_are_not_read_and_said_to_be_so(tmp_path: Path) -> None:
+    path = conversation().write(tmp_path)
+    with closing(sqlite3.connect(path)) as writer:
+        writer.execute("CREATE TABLE session_v2 (id text PRIMARY KEY, data text)")
+        writer.commit()
+        store = Store()
+        assert run_import(store, tmp_path, "opencode").counts.unread == []
+        assert [run.opened.run for run in store.taken()] == ["msg_000_one"], "those of version 1 are read"
+        writer.execute("INSERT INTO session_v2 VALUES ('ses_2', '{}')")
+        writer.commit()
+        (said,) = run_import(Store(), tmp_path, "opencode").counts.unread
+        assert said == f"{path} (1 sessions in the form of opencode 2, which is not read)"
+        writer.execute("DROP TABLE session")
+        writer.commit()
+        assert run_import(Store(), tmp_path, "opencode").counts.unread == [said]
+    path.unlink()
+    file = tmp_path / "storage" / "session_v2" / "project" / "ses_2.json"
+    file.parent.mkdir(parents=True)
+    file.write_text("{}")
+    (said,) = run_import(Store(), tmp_path, "opencode").counts.unread
+    assert said.startswith(str(file))

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
+from click.testing import CliRunner
 
+from pipeline.__main__ import cli
 from pipeline.cli.histories.session_files import SOURCES, files_of
 from pipeline.cli.histories.session_import import File, Import
 from pipeline.dialects.transcript import RunOpened
 from tests.support.sessions import Claude, Codex, Copilot, Gemini, Opencode, named, write
-from turnmill.errors import CallerError, InvalidRecord, Reason
+from turnmill.errors import CallerError, InvalidRecord, Reason, TurnmillError
 
 Fields = dict[str, Any]
 TOO_LARGE = 5_000
@@ -300,6 +304,49 @@ def test_codex_and_its_index_of_names(tmp_path: Path) -> None:
     run_import(store, tmp_path / "sessions", "codex")
     (run,) = store.runs
     assert (run.opened.thread, run.opened.info["thread"]["title"]) == (codex.session, "Files")
+
+
+def zipped(home: Path, *names: str) -> list[Path]:
+    """Rollouts as Codex 0.171 leaves them after seven days."""
+    files = []
+    for name in names:
+        codex = Codex(name)
+        codex.ask(f"t-{name}", f"List {name}")
+        codex.say("a.txt")
+        codex.write(home)
+        plain = home / codex.file
+        files.append(plain.with_name(f"{plain.name}.zst"))
+        files[-1].write_bytes(zstandard.compress(plain.read_bytes()))
+        plain.unlink()
+    return files
+
+
+def test_rollouts_of_codex_that_it_has_compressed(tmp_path: Path) -> None:
+    first, second = zipped(tmp_path, "one", "two")
+    store = Store()
+    run_import(store, tmp_path / "sessions", "codex")
+    store.settle()
+    taken = {run.opened.run: run.opened.thread for run in store.taken()}
+    assert taken == {"t-one": named("one"), "t-two": named("two")}
+    first.with_suffix("").write_bytes(zstandard.decompress(first.read_bytes()))  # both, while it is compressed
+    second.write_bytes(second.read_bytes()[:-9] + b"damaged!!")
+    again = run_import(store, tmp_path / "sessions", "codex")
+    assert (again.counts.files, again.counts.new, store.taken()) == (2, 0, [])
+    assert [str(second) in line for line in again.counts.broken] == [True]
+
+
+def test_compressed_rollouts_are_named_where_nothing_can_read_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    zipped(tmp_path, "one")
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    (said,) = run_import(Store(), tmp_path / "sessions", "codex").counts.unread
+    assert "pip install zstandard" in said
+    arguments = ["import", "--from", "codex", "--print", str(tmp_path / "sessions")]
+    result = CliRunner().invoke(cli, arguments)
+    assert isinstance(result.exception, TurnmillError)
+    assert (result.exception.exit_code, str(result.exception)) == (1, "1 file with sessions that were not imported")
+    assert "not imported: " in result.stderr
 
 
 def test_the_usual_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from pipeline.dialects import FORMATS
 from pipeline.dialects.claude_code.transcript import Session
 from pipeline.dialects.transcript import Homes
+from pipeline.turns.partial_turns import with_partial
 from tests.support.assembled import Assembled, assembled
 from tests.support.read_sessions import read
 from tests.support.sessions import Claude
@@ -105,3 +107,14 @@ def test_tokens_of_a_transcript_stay_counted() -> None:
     assert [part["content"] for message in answers for part in message["parts"]] == ["Two valves."]
     assert [message.get("meta:purpose") for message in answers] == [None, "retracted"]
     assert agent["total_usage"]["output_tokens"] == sum(message["usage"]["output_tokens"] for message in answers) == 40
+
+
+def test_what_was_taken_back_is_shown_on_request() -> None:
+    got = assembled("claude-code", [INIT, *REFUSED, answer(supersedes=GONE), RESULT], step=0)
+    printed = FORMATS["thread"].printed(got.document, partial=True)
+    marked = [message.get("meta:retracted") for message in printed["turns"][1]["messages"] if "parts" in message]
+    assert marked.count(True) == 2
+    assert "meta:retracted" not in printed["turns"][1]
+    seen = FORMATS["anthropic"].printed(got.document, partial=True)
+    assert "Let me look." in str([seen["messages"][index] for index in seen["partial"]])
+    assert with_partial(got.agent_turns[0], billed=True) == got.agent_turns[0]

@@ -247,3 +247,50 @@ def test_progress_is_left_out_and_does_not_cut_the_tree() -> None:
     first, second = of(claude).runs
     assert len(first["events"]) == 2
     assert second["run"]["continues"] == first["run_id"]
+
+
+@pytest.mark.parametrize("prompt", ["Only billing", [{"type": "text", "text": "Only billing"}]])
+def test_what_is_typed_while_a_tool_runs_is_the_users(prompt: object) -> None:
+    claude = Claude("one")
+    claude.ask("Test")
+    claude.call("t1")
+    claude.result("t1")
+    claude.add("attachment", attachment={"type": "queued_command", "prompt": prompt, "commandMode": "prompt"})
+    claude.say("Two of three.")
+    (turns,) = [thread["turns"] for thread in of(claude).threads.values()]
+    assert len(turns) == 2
+    (request,) = [message for message in turns[1]["messages"] if message["message_type"] == "request"]
+    assert [part["part_kind"] for part in request["parts"]] == ["tool-return", "user-prompt"]
+    assert request["parts"][1]["content"] == "Only billing"
+    assert [message for message in turns[1]["messages"] if message["message_type"] == "system"] == []
+
+
+@pytest.mark.parametrize(
+    "attachment",
+    [
+        {"type": "queued_command", "prompt": "Task done", "commandMode": "task-notification"},
+        {"type": "queued_command", "prompt": "Hi", "origin": {"kind": "peer", "from": "other"}},
+        {"type": "queued_command", "prompt": "Hi", "isMeta": True},
+        {"type": "todo_reminder", "content": []},
+    ],
+)
+def test_other_attachments_are_no_words(attachment: dict[str, object]) -> None:
+    claude = Claude("one")
+    claude.ask("Test")
+    claude.add("attachment", attachment=attachment)
+    claude.say("Done.")
+    (turns,) = [thread["turns"] for thread in of(claude).threads.values()]
+    assert [m["event_type"] for m in turns[1]["messages"] if m["message_type"] == "system"] == ["data-app-attachment"]
+    assert [message for message in turns[1]["messages"] if message["message_type"] == "request"] == []
+
+
+def test_what_claude_code_notes_of_its_requests_is_left_out() -> None:
+    """Kinds of lines in Claude Code 2.1.332, most of which repeat prompts and tools."""
+    kinds = ("api-request-shape", "api-request-blob", "api-request", "cost-state", "tools-used", "resume-head-vouch")
+    claude = Claude("one")
+    claude.ask("Test")
+    for kind in kinds:
+        claude.lines.append({"type": kind, "sessionId": claude.session, "hash": "h", "value": "x" * 100})
+    claude.say("Done.")
+    (turns,) = [thread["turns"] for thread in of(claude).threads.values()]
+    assert [message["message_type"] for message in turns[1]["messages"]] == ["response"]
