@@ -71,7 +71,8 @@ def note(task: Task, event: Any) -> None:
     elif found:
         used = event.usage_metadata
         said_tokens = (used.candidates_token_count or 0) + (used.thoughts_token_count or 0)
-        task.made.response([said(part) for part in found if said(part)], used.prompt_token_count, said_tokens)
+        read_tokens = (used.prompt_token_count or 0) + (used.tool_use_prompt_token_count or 0)
+        task.made.response([said(part) for part in found if said(part)], read_tokens, said_tokens)
 
 
 def said(part: Part) -> list[Any] | None:

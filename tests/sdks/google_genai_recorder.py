@@ -40,7 +40,8 @@ async def streamed(task: Task) -> None:
             raise
         task.made.unfinished = []
         said_tokens = (used.candidates_token_count or 0) + (used.thoughts_token_count or 0)
-        task.made.response(joined(found), used.prompt_token_count, said_tokens)
+        read_tokens = (used.prompt_token_count or 0) + (used.tool_use_prompt_token_count or 0)
+        task.made.response(joined(found), read_tokens, said_tokens)
         calls = [part.function_call for part in found if part.function_call]
         if not calls:
             return
