@@ -50,7 +50,7 @@ def response_parts(message: Fields) -> list[Fields]:
     outputs = [block for block in outputs if block.get("id") is None or block["id"] not in named]
     metadata = message.get("response_metadata")
     blocks, outputs = _in_order(blocks, outputs, metadata.get("output") if isinstance(metadata, dict) else None)
-    blocks = [block for block in outputs if block.get("type") in FIRST] + blocks
+    blocks = [*(block for block in outputs if block.get("type") in FIRST), *blocks]
     for index, block in enumerate(blocks):
         if isinstance(block, str):
             thoughts += [{"part_kind": "text", "content": block}] if block else []

@@ -200,12 +200,10 @@ def _add(builder: Builder, answers: Choices, choice: Fields, *, whole: bool) -> 
 
 def _is_piece(choice: Any) -> bool:
     """Return True for a choice of a stream, beside whose delta Perplexity repeats the message so far."""
-    match choice:
-        case {"delta": {} as delta, "message": {} as message}:
-            return _says(delta) or not (_says(message) or choice.get("finish_reason"))
-        case {"delta": {}}:
-            return True
-    return False
+    delta, message = (choice.get("delta"), choice.get("message")) if isinstance(choice, dict) else (None, None)
+    if not isinstance(delta, dict) or not isinstance(message, dict):
+        return isinstance(delta, dict)
+    return _says(delta) or not (_says(message) or choice.get("finish_reason"))
 
 
 def _says(message: Fields) -> bool:

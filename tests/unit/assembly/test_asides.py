@@ -9,6 +9,8 @@ import pytest
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.finish import finish
 from pipeline.assembly.parts import Context
+from pipeline.assembly.records import StoredRecord
+from pipeline.assembly.run import Run
 from pipeline.assembly.telemetry import closing_records
 from pipeline.dialects import DIALECTS
 from pipeline.stores.costs.rows import usage_rows
@@ -102,7 +104,9 @@ def test_tokens_that_only_the_total_has_are_those_of_the_answers_model() -> None
 def test_telemetry_has_its_tokens_and_the_numbers_of_the_answers_stay() -> None:
     def told(*, aside: bool) -> list[Any]:
         builder = answered(aside=aside)
-        run: Any = type("OfRun", (), {"builder": builder})()
+        envelope: Any = {"thread_id": THREAD, "run_id": "r", "agent_id": "a", "ts": 1000}
+        run = Run(envelope, DIALECTS["vercel-ai"], StoredRecord(b"{}", 0, 1000))
+        run.builder = builder
         return closing_records(run, builder, [])
 
     (aside, answer), (plain,) = told(aside=True), told(aside=False)
