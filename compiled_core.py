@@ -42,7 +42,7 @@ GROUPS: Final[dict[str, str]] = {
     "pipeline/stores/costs": "rows",
     "pipeline/stores/database": "keys",
     "pipeline/stores/threads": "rows",
-    "pipeline/dialects": "asked_parts deltas ends model_calls responses_progress tp_events wire_values",
+    "pipeline/dialects": "asked_parts deltas ends model_calls responses_progress signatures tp_events wire_values",
     "pipeline/dialects/ag_ui": "events messages stream text turn usage",
     "pipeline/dialects/agents_sdk": "events messages",
     "pipeline/dialects/anthropic": "events message request",

@@ -17,8 +17,8 @@ from pipeline.dialects.ag_ui.messages import add_user_turn, begin, item_of, writ
 from pipeline.dialects.ag_ui.stream import BUILTIN, META, Stream
 from pipeline.dialects.ag_ui.turn import write
 from pipeline.dialects.exports import args_text, spoken
-from pipeline.dialects.google_adk.parts import signature_of
 from pipeline.dialects.history import MessagePlace, exchanges
+from pipeline.dialects.signatures import signature_of
 from pipeline.dialects.wire_values import text_or_json
 from topics.json_text import Fields
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Violation
 from pipeline.assembly.parts import Message, Part
-from pipeline.dialects.google_adk.parts import SIGNATURE
+from pipeline.dialects.signatures import SIGNATURE
 from pipeline.dialects.wire_values import identifier, identifier_of_base64, note_under, object_in
 from pipeline.turns.media_kinds import BY_MEDIA, DOCUMENT, url_kind
 from pipeline.turns.text import join

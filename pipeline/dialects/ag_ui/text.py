@@ -19,7 +19,7 @@ from pipeline.dialects.ag_ui.stream import (
     text_of,
     unknown_fields,
 )
-from pipeline.dialects.google_adk.parts import SIGNATURE
+from pipeline.dialects.signatures import SIGNATURE
 from pipeline.turns.arguments import arguments
 from pipeline.turns.text import join
 from topics.json_text import Fields

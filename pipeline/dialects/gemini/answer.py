@@ -17,8 +17,9 @@ from pipeline.assembly.dialect import Violation
 from pipeline.assembly.parts import Message, Part
 from pipeline.dialects.gemini.request import call_id
 from pipeline.dialects.google_adk.event import finish_reason
-from pipeline.dialects.google_adk.parts import CODE, META, SIGNATURE, parts_of, response_part, spelled
+from pipeline.dialects.google_adk.parts import CODE, META, parts_of, response_part, spelled
 from pipeline.dialects.google_adk.whole import pages
+from pipeline.dialects.signatures import SIGNATURE
 from pipeline.dialects.wire_values import note_under
 from pipeline.turns.text import join
 from topics.json_text import Fields

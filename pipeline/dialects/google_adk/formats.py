@@ -16,9 +16,10 @@ from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Messages, Reader
 from pipeline.dialects.google_adk.event import IDENTITY, USER, Memory, read
 from pipeline.dialects.google_adk.events import apply
-from pipeline.dialects.google_adk.parts import CODE, META, signature_of, spelled
+from pipeline.dialects.google_adk.parts import CODE, META, spelled
 from pipeline.dialects.google_adk.whole import PREFIX
 from pipeline.dialects.history import MessagePlace, exchanges
+from pipeline.dialects.signatures import signature_of
 from pipeline.turns.times import epoch_ms
 from topics import json_text
 from topics.json_text import Fields

@@ -20,12 +20,12 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, Final
 
+from pipeline.dialects.signatures import SIGNATURE
 from pipeline.dialects.wire_values import call_arguments, identifier_of_base64
 from pipeline.turns.media_kinds import url_kind
 from topics.json_text import Fields
 
 META: Final = "meta:adk"
-SIGNATURE: Final = "meta:thought_signature"
 CODE: Final = "code_execution"
 STANDARD: Final = str.maketrans("-_", "+/")  # Python's JSON has base64url, all other servers' standard base64
 
@@ -111,16 +111,6 @@ def return_part(part: Fields, call_id: str, name: str) -> Fields:
     rest = {key: value for key, value in answer.items() if key not in ("id", "name")}
     rest |= {key: value for key, value in part.items() if key != "functionResponse"}
     return {**fields, META: rest} if rest else fields
-
-
-def signature_of(part: Fields) -> str | None:
-    """Return the signature of a thought that Google wants back with a call or a text, from whatever wire it came.
-
-    Pydantic AI has it in its details; one of pi's that is JSON is another provider's.
-    """
-    details = part.get("provider_details")
-    signature = part.get(SIGNATURE, details.get("thought_signature") if isinstance(details, dict) else None)
-    return signature if isinstance(signature, str) and not signature.startswith("{") else None
 
 
 def user_prompts(parts: Iterable[Fields]) -> list[Fields]:

@@ -15,13 +15,13 @@ from typing import Any, Final
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Messages, Reader
 from pipeline.dialects.exports import Names, paired, spoken
-from pipeline.dialects.google_adk.parts import signature_of
 from pipeline.dialects.history import MessagePlace, exchanges
 from pipeline.dialects.langgraph.parts import META, SIGNATURES
 from pipeline.dialects.langgraph.shapes import message_of
 from pipeline.dialects.langgraph.stream import Entry, Stream, made_by_program
 from pipeline.dialects.langgraph.turn import write
 from pipeline.dialects.openai_chat.keys import REFUSAL
+from pipeline.dialects.signatures import signature_of
 from pipeline.dialects.wire_values import text_or_json
 from topics.json_text import Fields
 from turnmill.errors import InvalidRecord, Reason

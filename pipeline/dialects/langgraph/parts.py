@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from pipeline.dialects.google_adk.parts import SIGNATURE
 from pipeline.dialects.openai_chat.keys import REFUSAL
+from pipeline.dialects.signatures import SIGNATURE
 from pipeline.dialects.wire_values import objects, text_or_empty
 from pipeline.turns.arguments import arguments
 from pipeline.turns.media_kinds import url_kind

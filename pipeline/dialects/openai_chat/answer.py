@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from pipeline.assembly.parts import Message, Part
-from pipeline.dialects.google_adk.parts import SIGNATURE
-from pipeline.dialects.openai_chat.calls import ToolCalls, signature_of
+from pipeline.dialects.openai_chat.calls import ToolCalls, signature_in
 from pipeline.dialects.openai_chat.keys import META, REFUSAL, note
 from pipeline.dialects.openai_chat.thoughts import BLOCKS, Blocks, Piece, blocks_in, text_of, with_more
+from pipeline.dialects.signatures import SIGNATURE
 from pipeline.dialects.vercel_ai.content import file_content
 from pipeline.dialects.wire_values import objects, text_or_empty
 from pipeline.turns.text import join
@@ -114,7 +114,7 @@ class ChoiceAnswer:
         if self.blocks is not None:
             note(self.response.fields, {BESIDE: self.beside or None, **self.blocks.others()})
         meta = self.response.fields.get(META)
-        if meta and "text" in self.parts and (signature := signature_of(meta.get("extra_content"))) is not None:
+        if meta and "text" in self.parts and (signature := signature_in(meta.get("extra_content"))) is not None:
             self.parts["text"].fields[SIGNATURE] = signature
         self.response.parts[:] = [*ordered, *self.files, *calls]
         for part in (*ordered, *self.files):

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pipeline.assembly.parts import Message, Part
-from pipeline.dialects.google_adk.parts import SIGNATURE
 from pipeline.dialects.openai_chat.keys import META, note
+from pipeline.dialects.signatures import SIGNATURE
 from pipeline.dialects.wire_values import objects
 from pipeline.turns.arguments import arguments
 from pipeline.turns.text import join
@@ -135,7 +135,7 @@ def written(part: Fields) -> tuple[Fields, Fields]:
     return meta.get("call", {}), meta.get("function", {})
 
 
-def signature_of(held: Any) -> str | None:
+def signature_in(held: Any) -> str | None:
     """Return the signature of a thought in `extra_content`; None for any other value."""
     match held:
         case {"google": {"thought_signature": str(signature)}} if signature:
@@ -157,7 +157,7 @@ def _keep(call: Part, fragment: Fields, function: Fields) -> None:
 
 def _signatures(rest: Fields, inner: Fields) -> Iterator[Any]:
     beside = rest.get("provider_specific_fields")
-    yield signature_of(rest.get("extra_content"))
+    yield signature_in(rest.get("extra_content"))
     yield beside.get("thought_signature") if isinstance(beside, dict) else None
     yield inner.get("thought_signature")
     yield rest.get("thought_signature")

@@ -20,6 +20,7 @@ from pipeline.dialects.history import MessagePlace, exchanges
 from pipeline.dialects.pi_agent.messages import COSTS, Received, span, time_of, write
 from pipeline.dialects.pi_agent.messages import USAGE as COUNTS
 from pipeline.dialects.pi_agent.parts import REDACTED
+from pipeline.dialects.signatures import SIGNATURE
 from pipeline.dialects.wire_values import is_number, text_or_dumped
 from pipeline.turns.times import epoch_ms
 from topics.json_text import Fields
@@ -156,8 +157,8 @@ def _block(part: Fields) -> Fields | None:
             "name": part.get("tool_name", ""),
             "arguments": _arguments(part.get("args")),
         }
-        if part.get("meta:thought_signature") is not None:
-            call["thoughtSignature"] = part["meta:thought_signature"]
+        if part.get(SIGNATURE) is not None:
+            call["thoughtSignature"] = part[SIGNATURE]
         return _restored(call, part)
     return part.get("block") if kind == "custom:pi" else None
 

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.parts import Message, Part
+from pipeline.dialects.signatures import SIGNATURE
 from pipeline.dialects.wire_values import (
     call_arguments,
     identifier_of_base64,
@@ -98,7 +99,7 @@ def _tool_call(block: Fields) -> Fields:
         "args": call_arguments(block.get("arguments")),
     }
     if block.get("thoughtSignature") is not None:
-        part["meta:thought_signature"] = block["thoughtSignature"]
+        part[SIGNATURE] = block["thoughtSignature"]
     return with_rest(part, block, {"type", "name", "id", "arguments", "thoughtSignature", "partialJson"})
 
 

@@ -9,8 +9,8 @@ import json
 from collections.abc import Callable
 from typing import Any, Final
 
-from pipeline.dialects.google_adk.parts import signature_of
 from pipeline.dialects.pydantic_ai.keys import ARGS, ARGS_STYLES, ARGS_TEXT, INVALID
+from pipeline.dialects.signatures import signature_of
 from pipeline.dialects.wire_values import is_number
 from pipeline.turns.media_kinds import URL_KINDS, url_kind
 from topics.json_text import Fields

@@ -12,8 +12,8 @@ from typing import Any, Final
 import orjson
 
 from pipeline.dialects.exports import readable
-from pipeline.dialects.google_adk.parts import signature_of
 from pipeline.dialects.pydantic_ai.keys import IMPLIED
+from pipeline.dialects.signatures import signature_of
 from pipeline.dialects.vercel_ai.keys import META
 from topics.json_text import Fields
 from topics.part_kinds import RESULTS

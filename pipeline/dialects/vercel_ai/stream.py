@@ -10,7 +10,7 @@ from typing import Any, Final
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Violation
 from pipeline.assembly.parts import Message, Part
-from pipeline.dialects.google_adk.parts import SIGNATURE
+from pipeline.dialects.signatures import SIGNATURE
 from pipeline.dialects.vercel_ai.keys import META
 from pipeline.dialects.wire_values import note_under
 from topics.json_text import Fields

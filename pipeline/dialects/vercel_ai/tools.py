@@ -12,9 +12,9 @@ from typing import Any, Final
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Violation
 from pipeline.assembly.parts import Message, Part
-from pipeline.dialects.google_adk.parts import SIGNATURE
 from pipeline.dialects.pydantic_ai.keys import IMPLIED
 from pipeline.dialects.pydantic_ai.messages import arguments
+from pipeline.dialects.signatures import SIGNATURE
 from pipeline.dialects.vercel_ai import from_pydantic_ai as pydantic
 from pipeline.dialects.vercel_ai.keys import DENIED, META
 from pipeline.dialects.vercel_ai.request import answer_earlier
