@@ -13,10 +13,10 @@ from pipeline.assembly.builder import Builder
 from pipeline.assembly.parts import Message, Part
 from pipeline.dialects import ends
 from pipeline.dialects.anthropic.keys import note
-from pipeline.dialects.wire_values import objects, text_or_empty
+from pipeline.dialects.wire_values import number_or_none, objects, text_or_empty
 from pipeline.turns.arguments import arguments
 from pipeline.turns.text import join
-from pipeline.turns.tokens import SUMMED_CALLS, normal
+from pipeline.turns.tokens import SUMMED_CALLS, TIERS, normal
 from topics.json_text import Fields
 
 READ_KEYS: Final = frozenset({"id", "type", "role", "model", "content", "usage", "stop_reason"})
@@ -24,7 +24,6 @@ WRITTEN: Final = "cache_creation_input_tokens"
 UNCACHED: Final = ("input_tokens", WRITTEN, "cache_read_input_tokens")
 BESIDE: Final = {"compaction": "compaction", "advisor_message": "advisor"}  # iterations not in the message's usage
 FALLBACK: Final = "fallback_message"  # the iteration of the model that served after another had declined
-SERVED: Final = ("service_tier", "speed", "inference_geo")
 CALLS: Final = {"tool_use": "tool-call", "server_tool_use": "builtin-tool-call", "mcp_tool_use": "builtin-tool-call"}
 RESULT: Final = "_tool_result"  # the suffix of the types of server tools' results
 REDACTED: Final = "redacted_thinking"
@@ -162,7 +161,7 @@ def merged(before: Fields, usage: Fields) -> Fields:
 def with_caches(usage: Fields) -> Fields:
     """Return a usage object whose `input_tokens` include the tokens of caches; the API's exclude them."""
     usage = with_written(usage)
-    known = [count for key in UNCACHED if _is_count(count := usage.get(key))]
+    known = [count for key in UNCACHED if (count := number_or_none(usage.get(key))) is not None]
     return {**usage, "input_tokens": sum(known)} if known else usage
 
 
@@ -171,12 +170,8 @@ def with_written(usage: Fields) -> Fields:
     written = usage.get("cache_creation")
     if not isinstance(written, dict) or usage.get(WRITTEN):
         return usage
-    counts = [count for count in written.values() if _is_count(count)]
+    counts = [count for value in written.values() if (count := number_or_none(value)) is not None]
     return {**usage, WRITTEN: sum(counts)} if counts else usage
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def set_apart(builder: Builder, usage: Fields, provider: str | None, model: Any, known: list[Message]) -> None:
@@ -184,7 +179,7 @@ def set_apart(builder: Builder, usage: Fields, provider: str | None, model: Any,
 
     `known`: those that were added before, in the order of the iterations. `model`: the message's.
     """
-    served: Fields = {key: usage[key] for key in SERVED if key in usage}
+    served: Fields = {key: usage[key] for key in TIERS if key in usage}
     beside = [call for call in objects(usage.get("iterations")) if str(call.get("type")) in BESIDE]
     for number, iteration in enumerate(beside):
         counts = {key: value for key, value in iteration.items() if key not in ("type", "model")}

@@ -14,6 +14,7 @@ from typing import Any, Final
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.parts import Message
 from pipeline.dialects.claude_code.session import CACHE_READ, WRITTEN, Session, normal
+from pipeline.dialects.wire_values import is_number
 from pipeline.turns import tokens
 from topics.json_text import Fields
 
@@ -93,7 +94,7 @@ def _added(results: Iterable[Fields | None]) -> tuple[float, dict[str, Counter[s
 def _numbers(entry: Any, names: Iterable[str]) -> Counter[str]:
     known = entry if isinstance(entry, dict) else {}
     values = {name: known.get(name) for name in names}
-    return Counter({n: v for n, v in values.items() if isinstance(v, int | float) and not isinstance(v, bool)})
+    return Counter({name: value for name, value in values.items() if is_number(value)})
 
 
 def _rest(sums: Counter[str], usages: Sequence[Fields]) -> Fields:

@@ -27,7 +27,6 @@ CACHE_READ: Final = "cache_read_input_tokens"
 WRITTEN: Final = "cache_creation_input_tokens"
 INPUT: Final = ("input_tokens", CACHE_READ, WRITTEN)
 READ: Final = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "cache_write_1h_tokens")
-SERVED: Final = ("service_tier", "speed", "inference_geo")
 DETAILS: Final = (  # counts inside objects
     ("thinking_tokens", "output_tokens_details", "thinking_tokens"),
     ("cache_write_1h_tokens", "cache_creation", "ephemeral_1h_input_tokens"),
@@ -191,7 +190,7 @@ def normal(usage: Any) -> Fields:
     if not any(counts.values()):
         return {}
     return counts | {
-        key: tier for key in SERVED if isinstance(tier := usage.get(key), str) and tier not in tokens.STANDARD
+        key: tier for key in tokens.TIERS if isinstance(tier := usage.get(key), str) and tier not in tokens.STANDARD
     }
 
 
@@ -205,7 +204,7 @@ def settle(builder: Builder, thread: Thread, usages: list[Any]) -> None:
     sums = tokens.total(counted)
     if not sums:
         return
-    served: Fields = {key: counts[key] for counts in counted for key in SERVED if key in counts}
+    served: Fields = {key: counts[key] for counts in counted for key in tokens.TIERS if key in counts}
     responses = [message for message in builder.messages if message.kind == "response" and "usage" in message.fields]
     exact = all(any(message is other for other in thread.exact) for message in responses)
     said = [m for m in builder.messages if m.kind == "response" and all(m is not e for e in thread.errors)]

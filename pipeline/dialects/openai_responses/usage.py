@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from pipeline.dialects.wire_values import number_or_none
-from pipeline.turns.tokens import tier_of
+from pipeline.turns.tokens import at, tier_of
 from topics.json_text import Fields
 
+LONG_WRITES: Final = ("input_tokens_details", "cache_write_tokens_details", "ttl_12h_tokens")
+SEARCHES: Final = ("tool_usage", "web_search", "num_requests")  # as OpenAI counts them
 READING: Final = frozenset({"open_page", "find_in_page", "find"})  # of a page; only searches are billed
 LONG: Final = "12h cache"  # the tier of a response that wrote to the cache for twelve hours, at a price of its own
 
@@ -23,12 +25,12 @@ def usage_of(response: Fields, items: Sequence[Fields]) -> Fields | None:
     told = response.get("usage")
     usage: Fields = dict(told) if isinstance(told, dict) else {}
     tiers = [tier_of({"service_tier": response.get("service_tier")})]
-    if long := number_or_none(_at(usage, "input_tokens_details", "cache_write_tokens_details", "ttl_12h_tokens")):
+    if long := number_or_none(at(usage, LONG_WRITES)):
         tiers.append(LONG)
         usage["cache_write_1h_tokens"] = long
     if tier := " ".join(name for name in tiers if name):
         usage["service_tier"] = tier
-    searches = number_or_none(_at(response, "tool_usage", "web_search", "num_requests"))
+    searches = number_or_none(at(response, SEARCHES))
     if searches is None:
         searches = sum(map(_is_search, items))
     files = sum(item.get("type") == "file_search_call" for item in items)
@@ -38,10 +40,4 @@ def usage_of(response: Fields, items: Sequence[Fields]) -> Fields | None:
 
 def _is_search(item: Fields) -> bool:
     """Return True for a search of the web; older servers don't tell the action."""
-    return item.get("type") == "web_search_call" and str(_at(item, "action", "type")) not in READING
-
-
-def _at(value: Any, *keys: str) -> Any:
-    for key in keys:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value
+    return item.get("type") == "web_search_call" and str(at(item, ("action", "type"))) not in READING

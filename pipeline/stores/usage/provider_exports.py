@@ -27,7 +27,7 @@ from itertools import chain
 from typing import Any, Final, NamedTuple, TextIO
 
 from pipeline.turns.times import epoch_ms, iso
-from pipeline.turns.tokens import COST, NANO, tier_of
+from pipeline.turns.tokens import COST, NANO, at, tier_of
 from turnmill.errors import CallerError
 
 Fields = dict[str, Any]
@@ -234,10 +234,7 @@ def _day(result: Fields, known: Format) -> str:
 
 
 def _at(result: Fields, path: str) -> Any:
-    value: Any = result
-    for name in path.split("."):
-        value = value.get(name) if isinstance(value, dict) else None
-    return None if isinstance(value, dict) else value
+    return at(result, tuple(path.split(".")))
 
 
 def _number(value: Any) -> Number | None:
