@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pipeline.assembly.parts import Context, Message, Part, Turn
+from pipeline.turns import tokens
 from pipeline.turns.asides import PURPOSE
 from pipeline.turns.lineage import History
 from topics.json_text import Fields
@@ -259,6 +260,11 @@ class Builder:
         message = Message("response", self.at, fields=fields, closed=True)
         self.asides.append(message)
         return message
+
+    def bill(self, purpose: str, fields: Fields) -> None:
+        """Add what a response with these fields is known to have used beside the answer; it is no part of the turn."""
+        if any(tokens.counts(fields.get("usage")).values()):
+            self.beside(purpose, fields["usage"], model=fields.get("model_name"), provider=fields.get("provider_name"))
 
     def user_turn(
         self, parts: list[Fields], *, at: int | None = None, client_metadata: Fields | None = None, **fields: Any

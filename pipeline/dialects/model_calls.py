@@ -24,7 +24,7 @@ from pipeline.assembly.agent_turn import partial
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.parts import Message, Part
 from pipeline.dialects.asked_parts import withdraw, write
-from pipeline.turns import requests, tokens
+from pipeline.turns import requests
 from pipeline.turns.lineage import History
 from pipeline.turns.partial_turns import PARTIAL, RETRACTED
 from pipeline.turns.text import join
@@ -121,7 +121,7 @@ def ask(builder: Builder, body: Any, kept: Fields | None = None) -> None:
     again = items == calls.items and continues == calls.continues
     if again and not calls.whole and calls.response is not None:
         withdraw(builder, calls.response)
-        _bill(builder, RETRY, calls.response)
+        builder.bill(RETRY, calls.response.fields)
     new = [part for item in _new(calls, items, continues) for part in calls.reader.parts(item)]
     opening = calls.items is None
     if builder.context.request is None:
@@ -245,7 +245,7 @@ def take_back(builder: Builder) -> None:
         answered.request, taken = None, [request, response]
     kept = builder.notes.setdefault(RETRACTED, {"messages": []})
     kept["messages"] += [{"message_type": each.kind, "parts": [_shown(part) for part in each.parts]} for each in taken]
-    _bill(builder, REFUSED, response)
+    builder.bill(REFUSED, response.fields)
     calls.items, calls.continues = calls.before
     calls.response = None
 
@@ -257,14 +257,6 @@ def keep_shown(builder: Builder, response: Message) -> None:
         before = builder.notes.get(PARTIAL, {"messages": []})
         if shown is not None:
             builder.notes[PARTIAL] = {"messages": before["messages"] + shown["messages"]}
-
-
-def _bill(builder: Builder, purpose: str, response: Message) -> None:
-    """Add what a response that was taken out of the run is known to have used."""
-    fields = response.fields
-    if any(tokens.counts(fields.get("usage")).values()):
-        model, provider = fields.get("model_name"), fields.get("provider_name")
-        builder.beside(purpose, fields["usage"], model=model, provider=provider)
 
 
 def _shown(part: Part) -> Fields:

@@ -54,10 +54,8 @@ def _take(thread: Thread, taken: list[tuple[Message, list[Part]]], gone: set[int
         builder.response = None
         thread.shut()
     for message in empty:
-        usage = message.fields.get("usage")
-        if usage and builder.context.imported:  # no `result` follows, whose sums have it
-            names = message.fields.get("model_name"), message.fields.get("provider_name")
-            builder.beside(PURPOSE, usage, model=names[0], provider=names[1])
+        if builder.context.imported:  # no `result` follows, whose sums have it
+            builder.bill(PURPOSE, message.fields)
 
 
 def _is_in(message: Any, messages: list[Message]) -> bool:
