@@ -14,11 +14,10 @@ from typing import Any, Literal, NamedTuple, cast
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.expected_record import Path
-from pipeline.turns.asides import without_asides
 from pipeline.turns.branches import one_branch
 from pipeline.turns.lineage import History
 from pipeline.turns.losses import Carrier
-from pipeline.turns.newest_results import with_newest_results
+from pipeline.turns.newest_results import for_models
 from pipeline.turns.partial_turns import with_partials
 from topics import json_text
 from topics.json_text import Fields
@@ -193,7 +192,7 @@ class Format:
         """
         if self.is_document:
             return self.write(document, **options)
-        return self.write(with_newest_results(without_asides(document)), **options)
+        return self.write(for_models(document), **options)
 
     def printed(self, document: Fields, *, branch: str | None = None, partial: bool = False, **options: Any) -> Fields:
         """Return a thread for callers: the document, or {"thread_id", "messages"}.

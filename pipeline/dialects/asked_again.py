@@ -14,9 +14,8 @@ from pipeline.dialects.anthropic import formats as anthropic
 from pipeline.dialects.google_adk import formats as google_adk
 from pipeline.dialects.openai_chat import formats as openai_chat
 from pipeline.dialects.openai_responses import formats as openai_responses
-from pipeline.turns.asides import without_asides
 from pipeline.turns.branches import one_branch
-from pipeline.turns.newest_results import with_newest_results
+from pipeline.turns.newest_results import for_models
 from pipeline.turns.requests import request_of
 from topics.json_text import Fields
 from turnmill.capture.providers import APIS, CHAT, GENERATE, MESSAGES, RESPONSES
@@ -56,7 +55,7 @@ def request_again(document: Fields, turn: Fields, index: int, asked: Fields, dia
         **body,
         member: [
             *(leading if isinstance(leading, list) else ()),
-            *write(with_newest_results(without_asides({**document, "turns": led}))),
+            *write(for_models({**document, "turns": led})),
         ],
     }
 

@@ -15,10 +15,9 @@ from typing import Any, Final
 
 from pipeline.dialects.exports import tool_name
 from pipeline.dialects.openai_chat import formats
-from pipeline.turns.asides import without_asides
 from pipeline.turns.branches import BRANCH, VERSION, one_branch
 from pipeline.turns.canonical import turn_hash
-from pipeline.turns.newest_results import with_newest_results
+from pipeline.turns.newest_results import for_models
 from pipeline.turns.requests import named
 from topics.json_text import Fields
 
@@ -113,7 +112,7 @@ def _chat(document: Fields, turn: Fields, *, whole: bool = True) -> list[Fields]
 
 
 def _messages(document: Fields, turns: list[Fields]) -> list[Fields]:
-    messages = formats.messages(with_newest_results(without_asides({**document, "turns": turns})))
+    messages = formats.messages(for_models({**document, "turns": turns}))
     return [{key: message[key] for key in KEPT if key in message} for message in messages]
 
 

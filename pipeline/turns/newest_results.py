@@ -8,8 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from pipeline.turns.asides import without_asides
 from topics.json_text import Fields
 from topics.part_kinds import ANSWERS
+
+
+def for_models(document: Fields) -> Fields:
+    """Return a thread document as models are told it: without responses beside the answer, one result for each call."""
+    return with_newest_results(without_asides(document))
 
 
 def with_newest_results(document: Fields) -> Fields:

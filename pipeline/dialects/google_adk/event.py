@@ -146,10 +146,9 @@ def searches(grounding: Sequence[Any], model: Any) -> Fields:
 
 def finish_reason(fields: Fields) -> str | None:
     """Return why the model stopped; None if its parts show it. A blocked prompt has only an error code."""
-    told: Fields = {}
     reason = fields.get("finishReason", fields.get("errorCode"))
-    ends.tell(told, ends.GEMINI, reason.upper() if isinstance(reason, str) else reason)
-    return told.get("finish_reason")
+    told = ends.finish(ends.GEMINI, reason.upper()) if isinstance(reason, str) else None
+    return None if told == "stop" else told
 
 
 @dataclass(slots=True, eq=False)
