@@ -45,7 +45,7 @@ class Shown(NamedTuple):
 
 
 class Delta(NamedTuple):
-    """Where an event that extends an open part has its text. Neighbours that differ in it alone are read as one event.
+    """The fields by which an event extends an open part. Stretches read neighbours that differ in `text` alone as one.
 
     `text`: the path of its text. `key`: the field with the part's id, None if the wire has no ids. `tag`: the field
     beside the text, and its value, that tell this delta from others of the same type.

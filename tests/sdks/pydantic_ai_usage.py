@@ -55,7 +55,7 @@ async def main() -> dict[str, Any]:
     with provider(counted) as url:
         async with Publisher() as publisher:
             for api, model in MODELS.items():
-                agent = Agent(model("m", provider=OpenAIProvider(base_url=url, api_key="none")))  # type: ignore[call-arg]
+                agent = Agent(model("m", provider=OpenAIProvider(base_url=url, api_key="none")))  # type: ignore[call-arg]  # of both kinds of models
                 run = f"{api}: every count"
                 async for _ in agent_events(publisher, agent, QUESTION, thread_id=run, run_id=run):
                     pass

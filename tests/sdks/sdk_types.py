@@ -83,7 +83,7 @@ def events(module: str, name: str, key: str) -> set[str]:
 def ends(module: str, name: str) -> set[str]:
     kind, _, field = name.partition(".")
     found = getattr(importlib.import_module(module), kind)
-    return set(values(fields_of(found)[field] if field else found))  # type: ignore[index]
+    return set(values(fields_of(found)[field] if field else found))  # type: ignore[index]  # it has fields, if one is named
 
 
 def fields(*objects: tuple[str, str]) -> set[str]:

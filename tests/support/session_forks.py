@@ -25,7 +25,7 @@ def resumed_claude(origin: Claude, held: int, name: str) -> Claude:
     """As Claude Code once resumed a session: in a new file, with the lines of the old one."""
     fork = Claude(name)
     fork.lines = [{**line, "sessionId": fork.session} for line in origin.lines[:held] if isinstance(line, dict)]
-    fork.last, fork._second = fork.lines[-1]["uuid"], 100 + len(origin.lines)  # type: ignore[index]
+    fork.last, fork._second = fork.lines[-1]["uuid"], 100 + len(origin.lines)  # type: ignore[index]  # all lines are objects here
     return fork
 
 
@@ -39,7 +39,7 @@ def forked_codex(origin: Codex, held: int, name: str) -> Codex:
 def forked_copilot(origin: Copilot, held: int, name: str) -> Copilot:
     fork = Copilot(name)
     fork.lines += origin.lines[1:held]
-    fork.last, fork._second = fork.lines[-1]["id"], 100 + len(origin.lines)  # type: ignore[index]
+    fork.last, fork._second = fork.lines[-1]["id"], 100 + len(origin.lines)  # type: ignore[index]  # all lines are objects here
     return fork
 
 

@@ -91,7 +91,7 @@ class Whole(Lines):
 
 
 class Zipped(Lines):
-    """A session that was compressed when nobody went on with it (zstd); it is read as a whole, once."""
+    """A session that its program has compressed with zstd and no longer writes: `read` yields all of it, once."""
 
     def read(self) -> Iterator[tuple[Fields, int]]:
         """Yield (object, bytes). Raises NotRead without a library for it, and OSError for a damaged file."""

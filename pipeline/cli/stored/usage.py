@@ -181,7 +181,7 @@ def _show(report: UsageReport) -> None:
 
 
 def _of_cost(total: Figures) -> Iterator[str]:
-    """Yield the parts of the cost, if it is not all computed, and how much of it was told otherwise than computed."""
+    """Yield a line with the parts of the cost, unless prices gave all of it, and a line for told costs that differ."""
     if total.told_nano_usd or total.assumed_nano_usd:
         parts = (f"{_dollars(part)} {kind}" for kind, part in total.parts_of_cost.items() if part)
         yield f"cost: {', '.join(parts)}"

@@ -144,7 +144,7 @@ def get(event: Fields, name: str) -> Any:
 
 
 def tanstack(event: Fields) -> Fields:
-    """Return what TanStack AI tells beside the protocol; {} on other servers."""
+    """Return the fields that TanStack AI adds to an event; {} for an event of another server."""
     metadata = event.get("metadata")
     told = metadata.get("tanstack") if isinstance(metadata, dict) else None
     return told if isinstance(told, dict) else {}

@@ -11,7 +11,7 @@ from pipeline.turns import tokens
 from topics.json_text import Fields
 
 RUNNING: Final = ("input_token_count", "output_token_count")  # of CUSTOM `usage`
-# What Agno 3.1 tells of a call; 0 is also what its provider didn't tell.
+# The counts that Agno 3.1 writes for a call; it writes 0 where the provider has sent no count.
 AGNO: Final = ("input_tokens", "output_tokens", "reasoning_tokens", "cache_read_tokens", "cache_write_tokens")
 APART: Final = frozenset({"Anthropic", "AwsBedrock", "AzureFoundry", "VertexAI"})  # Agno's input is without caches
 
@@ -29,7 +29,7 @@ def add_of_call(builder: Builder, stream: Stream, entries: Any, tanstack: Fields
 
 
 def add_growth(stream: Stream, value: Any) -> None:
-    """Add the tokens of the newest call, as the growth of the run's: Microsoft's Agent Framework tells these."""
+    """Give the newest call what Microsoft's Agent Framework has added to the tokens of the run."""
     newest = stream.newest()
     if newest is None or not isinstance(value, dict) or value.keys().isdisjoint(RUNNING):
         return

@@ -166,7 +166,7 @@ def with_caches(usage: Fields) -> Fields:
 
 
 def with_written(usage: Fields) -> Fields:
-    """Return a usage object with the sum of the tokens written to caches, where they are told by lifetime alone."""
+    """Return a usage object with the sum of the cache writes, where the API has only those of each lifetime."""
     written = usage.get("cache_creation")
     if not isinstance(written, dict) or usage.get(WRITTEN):
         return usage

@@ -1,4 +1,4 @@
-"""What Claude Code says that its calls cost: `total_cost_usd` and `modelUsage` of its `result` lines.
+"""Costs of Claude Code's calls, from `total_cost_usd` and `modelUsage` in its `result` lines.
 
 Both are sums since the process began; `turnmill.sums` has those of before the run. They include calls that no line
 shows: titles, compactions, small models. What a model has used above the responses of the run becomes a response beside
@@ -34,7 +34,7 @@ OUTPUT_WEIGHT: Final = 5.0
 def tell(builder: Builder, session: Session) -> None:
     """Set the costs of the run's responses, whose tokens are final, and add the calls beside them."""
     cost, used = _added([session.before, *session.results])
-    if builder.total_usage is not None:  # no response was said
+    if builder.total_usage is not None:  # the run has no response
         builder.total_usage |= {"cost_usd": cost} if cost else {}
         return
     usages: dict[str, list[Fields]] = {name: [] for name in used}

@@ -138,7 +138,7 @@ def reset(builder: Builder, event: Fields) -> None:
 
 
 def sums(builder: Builder, event: Fields) -> None:
-    """Note what the process had told before this run."""
+    """Note the sums that the process had reached before this run."""
     session: Session = builder.scratch
     session.before = event
 

@@ -1,4 +1,4 @@
-"""Lines that take back what earlier lines said: an answer that the model refused, or whose call could not be parsed.
+"""Lines of Claude Code that take back earlier lines: answers that the model refused, or whose calls it could not parse.
 
 `supersedes` of an `assistant` line and `retracted_message_uuids` of a `system` line name earlier lines by their uuids
 (Claude Code 2.1.332; `sdk.d.ts` of its Agent SDK). Unknown names, and those of lines that are gone already, change

@@ -76,7 +76,7 @@ class Session:
     threads: dict[str, Thread]
     seen: dict[str, str] = field(default_factory=dict)
     results: list[Fields | None] = field(default_factory=list)  # None: their sums begin anew
-    before: Fields | None = None  # the sums of the process before the run, if they are told
+    before: Fields | None = None  # what the process had spent before the run, from `turnmill.sums`
     compacted: bool = False
     init: Fields | None = None
     ended: Fields | None = None

@@ -126,22 +126,36 @@ def test_what_programs_see_and_what_is_published(address: str, tmp_path: Path) -
     assert not (tmp_path / "alone").exists()
 
 
-class Repeating(BaseHTTPRequestHandler):
-    """A provider that refuses, and repeats all that it was sent, percent-encoded and not."""
+class Server(BaseHTTPRequestHandler):
+    """A server that answers each call with JSON."""
+
+    def answer(self, asked: str) -> None:
+        raise NotImplementedError
 
     def do_POST(self) -> None:
-        asked = self.rfile.read(int(self.headers["Content-Length"])).decode()
-        basic = (self.headers["Authorization"] or "").partition("Basic ")[2]
-        said = [self.path, unquote(self.path), str(self.headers), asked, b64decode(basic).decode()]
-        body = json.dumps({"error": said}).encode()
-        self.send_response(401)
+        self.answer(self.rfile.read(int(self.headers["Content-Length"])).decode())
+
+    def say(self, status: int, value: Any, **headers: str) -> None:
+        body = json.dumps(value).encode()
+        self.send_response(status)
         self.send_header("Content-Type", "application/json")
+        for name, text in headers.items():
+            self.send_header(name.replace("_", "-"), text)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
         """Nothing."""
+
+
+class Repeating(Server):
+    """A provider that refuses, and repeats all that it was sent, percent-encoded and not."""
+
+    def answer(self, asked: str) -> None:
+        basic = (self.headers["Authorization"] or "").partition("Basic ")[2]
+        said = [self.path, unquote(self.path), str(self.headers), asked, b64decode(basic).decode()]
+        self.say(401, {"error": said})
 
 
 REFUSED = """
@@ -178,21 +192,11 @@ def test_credentials_that_a_provider_repeats(tmp_path: Path) -> None:
     assert re.findall("very-secret[^ &]*", json.dumps(records)) == []
 
 
-class Priced(BaseHTTPRequestHandler):
+class Priced(Server):
     """A gateway that tells in a header what the call has cost."""
 
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
-        body = json.dumps(chat_answer("7 °C")).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("x-litellm-response-cost", "0.0125")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Nothing."""
+    def answer(self, asked: str) -> None:
+        self.say(200, chat_answer("7 °C"), x_litellm_response_cost="0.0125")
 
 
 PRICED = """

@@ -192,11 +192,11 @@ def test_a_large_file_is_never_held() -> None:
             told, self.text = self.text[:size], self.text[size:]
             return told
 
-        def readline(self, size: int | None = -1) -> str:  # type: ignore[override]
+        def readline(self, size: int | None = -1) -> str:  # type: ignore[override]  # its declared parameter is positional
             return self.read(size)
 
     tracemalloc.start()
-    assert sum(1 for _ in read_export("openai", Endless())) == count  # type: ignore[arg-type]
+    assert sum(1 for _ in read_export("openai", Endless())) == count  # type: ignore[arg-type]  # a reader, and no file
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 9 * CHUNK
