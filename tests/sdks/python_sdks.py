@@ -23,19 +23,19 @@ from tests.support.places import ROOT
 
 HERE: Final = Path(__file__).parent
 PINNED: Final = re.compile(r"==.*")
-PROVIDERS: Final = ("openai==3.54.0", "anthropic==2.12.0", "mistralai==3.7.0", "google-genai==3.4.0")
+PROVIDERS: Final = ("openai==3.57.0", "anthropic==2.14.0", "mistralai==3.7.0", "google-genai==3.6.1")
 SDKS: Final = {
-    "anthropic": ("anthropic==2.12.0",),
+    "anthropic": ("anthropic==2.14.0",),
     "celery": ("celery==5.7.0", "httpx==0.28.1"),
-    "claude-agent-sdk": ("claude-agent-sdk==0.2.187",),
+    "claude-agent-sdk": ("claude-agent-sdk==0.2.189",),
     "continuing": ("anthropic==2.14.0", "google-genai==3.6.1"),
     "google-adk": ("google-adk==2.13.0",),
-    "google-genai": ("google-genai==3.4.0",),
+    "google-genai": ("google-genai==3.6.1",),
     "langchain": ("langchain==1.5.2", "langgraph==1.2.24", "langchain-core==1.8.3"),
-    "langgraph": ("langgraph==1.2.22", "langchain-core==1.7.2", "langchain-openai==1.7.3"),
+    "langgraph": ("langgraph==1.2.24", "langchain-core==1.8.3", "langchain-openai==1.7.4"),
     "litellm": ("litellm==1.110.2",),
-    "openai": ("openai==3.54.0",),
-    "openai-agents": ("openai-agents==0.24.0", "openai==3.54.0"),
+    "openai": ("openai==3.57.0",),
+    "openai-agents": ("openai-agents==0.24.0", "openai==3.57.0"),
     "openai-and-pydantic-ai": ("pydantic-ai-slim[openai]==2.68.0",),
     "providers": PROVIDERS,
     "providers-over-http": (*PROVIDERS, "httpx==0.28.1"),  # which these SDKs themselves no longer bring

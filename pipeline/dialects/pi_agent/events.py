@@ -1,4 +1,4 @@
-"""pi-agent-core's AgentEvents (dialect `pi-agent`), of 0.64 (full snapshots) to 1.5 (compact wire).
+"""pi-agent-core's AgentEvents (dialect `pi-agent`), of 0.64 (full snapshots) to 1.6 (compact wire).
 
 | event | what it does |
 |---|---|

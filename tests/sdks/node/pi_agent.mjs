@@ -4,7 +4,7 @@
 
 import { readFileSync } from "node:fs";
 import { Agent } from "pi-agent-core";
-import { createAssistantMessageEventStream } from "@mariozechner/pi-ai";
+import { createAssistantMessageEventStream } from "@earendil-works/pi-ai";
 
 const usage = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, totalTokens: 0 };
 const answer = {

@@ -1,8 +1,9 @@
-// Runs beside the installed SDK: node pi_records.mjs, an agent whose hook behind a tool throws, at several places.
+// Runs beside the installed SDK: node pi_records.mjs, an agent whose hook behind a tool throws, at several places: the
+// agent makes an error result of it, and goes on. In the last case its model fails.
 // Prints {name: {events: [AgentEvent], messages: [what the agent holds], error: null | text}}.
 
 import { Agent } from "pi-agent-core";
-import { createAssistantMessageEventStream } from "@mariozechner/pi-ai";
+import { createAssistantMessageEventStream } from "@earendil-works/pi-ai";
 
 const usage = { input: 7, output: 3, cacheRead: 0, cacheWrite: 0, totalTokens: 10 };
 const head = { role: "assistant", api: "anthropic-messages", provider: "anthropic", model: "m" };
@@ -33,6 +34,7 @@ async function afterToolCall({ args: { city } }) {
 async function record(answers, toolExecution) {
   const script = [...answers];
   const streamFn = () => {
+    if (!script.length) throw new Error("the model fails");
     const message = answer(script.shift());
     const stream = createAssistantMessageEventStream();
     stream.push({ type: "start", partial: message });
@@ -43,16 +45,18 @@ async function record(answers, toolExecution) {
   const events = [];
   agent.subscribe((event) => void events.push(structuredClone(event)));
   await agent.prompt("What's the weather?");
-  return { events, messages: agent.state.messages, error: agent.state.error ?? null };
+  return { events, messages: agent.state.messages, error: agent.state.errorMessage ?? null };
 }
 
+const done = [text("Done.")];
 const paris = [text("Let me look."), call("c1", "Paris")];
 const cases = {
-  "it changes a result": [paris, [call("c2", "Rome")], [text("Done.")]],
-  "it throws at once": [[text("Let me look."), call("c1", "Atlantis")]],
-  "it throws behind a whole cycle": [paris, [text("And there?"), call("c2", "Atlantis")]],
-  "it throws at the second of two calls": [[...paris, call("c2", "Atlantis")]],
-  "it throws at the first of two calls": [[call("c1", "Atlantis"), call("c2", "Paris")]],
+  "it changes a result": [paris, [call("c2", "Rome")], done],
+  "it throws at once": [[text("Let me look."), call("c1", "Atlantis")], done],
+  "it throws behind a whole cycle": [paris, [text("And there?"), call("c2", "Atlantis")], done],
+  "it throws at the second of two calls": [[...paris, call("c2", "Atlantis")], done],
+  "it throws at the first of two calls": [[call("c1", "Atlantis"), call("c2", "Paris")], done],
+  "its model fails": [paris],
 };
 const found = {};
 for (const toolExecution of ["parallel", "sequential"])

@@ -2,7 +2,7 @@
 // and agents hand out what they stream. Prints {sdk: [event]}.
 
 import { Agent } from "pi-agent-core";
-import { createAssistantMessageEventStream } from "@mariozechner/pi-ai";
+import { createAssistantMessageEventStream } from "@earendil-works/pi-ai";
 
 const [read, cached, kept, written, thoughts] = [1000, 400, 150, 300, 80];
 const flat = {
