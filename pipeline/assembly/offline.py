@@ -115,14 +115,15 @@ def _forked(value: Any, memo: Memo) -> Any:
 def _list(value: list[Any], memo: Memo) -> list[Any]:
     made: list[Any] = []
     memo[id(value)] = made
-    made.extend([_forked(item, memo) for item in value])
+    made.extend([item if type(item) is str else _forked(item, memo) for item in value])
     return made
 
 
 def _filled(made: dict[Any, Any], value: dict[Any, Any], memo: Memo) -> dict[Any, Any]:
     memo[id(value)] = made
     for key, item in value.items():
-        made[_forked(key, memo)] = _forked(item, memo)
+        to = item if type(item) is str else _forked(item, memo)  # most are
+        made[key if type(key) is str else _forked(key, memo)] = to
     return made
 
 

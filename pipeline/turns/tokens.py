@@ -193,8 +193,7 @@ def _paths(spellings: Iterable[str]) -> tuple[Path, ...]:
 
 
 COUNTS: Final = tuple(SPELLINGS)
-# In the order of older turns, so that the bytes of a turn stay the same.
-SUMMED: Final = (*COUNTS[:3], "total_tokens", *COUNTS[3:5], *COUNTS[6:], "requests", "tool_calls")
+SUMMED: Final = frozenset((*COUNTS, "requests", "tool_calls"))
 COST: Final = "cost_nano_usd"
 PATHS: Final = {**{name: _paths(spellings) for name, spellings in SPELLINGS.items()}, COST: _paths(COST_SPELLINGS)}
 # A key of a usage object -> (name, rank of the path for this name, path, its rest after the first step) of the paths
@@ -310,9 +309,8 @@ def total(usages: Iterable[Fields]) -> Fields | None:
     """
     sums: Fields = {}
     for usage in usages:
-        for name in SUMMED:
-            value = usage.get(name)
-            if isinstance(value, int | float) and not isinstance(value, bool):
+        for name, value in usage.items():
+            if name in SUMMED and (type(value) is int or type(value) is float):
                 sums[name] = sums.get(name, 0) + value
     return sums or None
 

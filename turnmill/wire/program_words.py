@@ -12,6 +12,7 @@ NOTES: Final = (
 )
 # What the program asks the model on its own, behind the whole history -> the purpose of the answer.
 PURPOSES: Final = {"[SUGGESTION MODE:": "suggestion", "CRITICAL: Respond with TEXT ONLY": "compaction"}
+BEGINNINGS: Final = tuple(PURPOSES)
 
 
 def is_note(text: str) -> bool:
@@ -22,4 +23,6 @@ def is_note(text: str) -> bool:
 
 def purpose_of(text: str) -> str | None:
     """Return the purpose of a request that ends with this text; None if it goes on with the conversation."""
-    return next((purpose for beginning, purpose in PURPOSES.items() if text.startswith(beginning)), None)
+    if not text.startswith(BEGINNINGS):
+        return None
+    return next(purpose for beginning, purpose in PURPOSES.items() if text.startswith(beginning))
