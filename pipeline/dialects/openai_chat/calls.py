@@ -111,7 +111,7 @@ class ToolCalls:
             call = self._by_id(call_id, function.get("name")) or self._open()
         if "custom" in fragment:
             call.fields[CUSTOM] = True
-        if not (fragment.keys() <= OF_CALL and function.keys() <= OF_FUNCTION):
+        if _has_more(fragment, OF_CALL) or _has_more(function, OF_FUNCTION):
             _keep(call, fragment, function)
         _extend(call, call_id, function)
 
@@ -127,6 +127,14 @@ class ToolCalls:
         self.made.append(call)
         self.response.parts.append(call)
         return call
+
+
+def _has_more(value: Fields, than: frozenset[str]) -> bool:
+    """Return True if an object has other keys; looked at for each fragment."""
+    for key in value:  # noqa: SIM110  # a generator takes longer
+        if key not in than:
+            return True
+    return False
 
 
 def written(part: Fields) -> tuple[Fields, Fields]:
