@@ -125,7 +125,7 @@ class Proxy(Service):
                 await self._serve(scope, receive, send)
             except Problem as problem:
                 problem.more["error"] = {"type": problem.kind, "code": problem.kind, "message": problem.detail}
-                await problem.response()(scope, receive, send)
+                raise  # the app answers, and notes who was refused
 
     def start(self) -> None:
         """Begin to read the facts and commands of other gateways."""
