@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field, SecretStr
 
 from pipeline.gateway.access.security import Again, alternatives
 from pipeline.gateway.budgets.memory import TheBudgets, used_up
-from pipeline.gateway.problems import Problem, documented
+from pipeline.gateway.problems import Problem, bounded_answer, documented
 from pipeline.gateway.proxy.client import session
 from pipeline.gateway.rerun.calling import Changes, Pair, answer_of, assembled, call, chosen, publish
 from pipeline.gateway.routing import Named, ThreadId, Whose
@@ -22,7 +22,6 @@ from pipeline.gateway.state import Service, TheGateway, TheSlots, provided, unkn
 from pipeline.observability.audit import about, audit
 from pipeline.policies.pools import RERUNS
 from pipeline.policies.slots import Slots
-from pipeline.stores.database.errors import StoreError
 from pipeline.stores.threads.reading import read_thread
 from turnmill.capture.providers import BASES, PROVIDERS
 
@@ -84,12 +83,8 @@ async def rerun(
         if document is None:
             raise unknown_thread(thread_id)
         most = gateway.settings.gateway_response_bytes
-        try:
+        with bounded_answer("`turnmill rerun` has no such bound"):
             answer = await chosen(store, gateway.contents, key, document, wanted.turn, changes, keys | addresses, most)
-        except StoreError as error:
-            if error.transient:
-                raise
-            raise Problem("conflict", f"{error}; `turnmill rerun` has no such bound") from None
     if answer is None:
         raise Problem("bad-request", "no such answer says what its model was asked (docs/requests.md)")
     await budgets.known()

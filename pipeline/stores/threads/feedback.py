@@ -56,14 +56,21 @@ async def add_feedback(store: ThreadStore, received: Sequence[ReceivedFeedback])
     return sum(thread_of(judgement.record) in erased for judgement in received)
 
 
-async def feedback_of(store: ThreadStore, keys: Collection[ThreadKey]) -> dict[ThreadKey, list[FeedbackRecord]]:
-    """Return the feedback on each of these threads, oldest first, without what was retracted."""
+async def feedback_of(
+    store: ThreadStore, keys: Collection[ThreadKey], newest: int | None = None
+) -> dict[ThreadKey, list[FeedbackRecord]]:
+    """Return the feedback on each of these threads, oldest first, without what was retracted.
+
+    `newest`: how many of all are read; None: all of them.
+    """
     texts = {key_text(key): key for key in keys}
     by_thread: dict[ThreadKey, list[FeedbackRecord]] = {key: [] for key in keys}
     async with store.reading() as connection:
         await certain(connection)
         for some in portions(sorted(texts)):
             query = select(feedback.c.thread_key, feedback.c.record).where(feedback.c.thread_key.in_(some))
+            if newest is not None:
+                query = query.where(feedback.c.name.is_not(None)).order_by(feedback.c.at.desc()).limit(newest)
             for text, record in await connection.execute(query):
                 if record is not None:
                     by_thread[texts[text]].append(record)

@@ -70,6 +70,12 @@ async def test_a_correction_counts_whatever_the_brokers_clock_says(store: Thread
     assert await values(store, key) == {key: {"a": 3}}
 
 
+async def test_the_newest_of_much_feedback(store: ThreadStore) -> None:
+    await add_feedback(store, [said("chat", f"id {n}", n, 3 * n) for n in range(20)])
+    key = thread_of(said("chat", "a", 1, 1).record)
+    assert {record["id"] for record in (await feedback_of(store, [key], 3))[key]} == {"id 17", "id 18", "id 19"}
+
+
 async def test_it_goes_with_its_thread_and_stays_away(
     store: ThreadStore, record: Any, store_url: str, tmp_path: Path
 ) -> None:
