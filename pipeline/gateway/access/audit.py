@@ -5,6 +5,7 @@ Both are logged once a minute for the same caller and place, and only if the sto
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Annotated, Final
 
@@ -17,6 +18,7 @@ from pipeline.gateway.routing import PRIVATE, Moment, Tenant
 from pipeline.gateway.state import TheGateway
 from pipeline.observability.audit import REFUSED, Actor, acting, audit, of
 from pipeline.stores.accounts.audit import AuditQuery, audit_page
+from pipeline.stores.database.errors import StoreError
 from turnmill.clock import now_ms
 from turnmill.errors import CallerError
 
@@ -105,6 +107,13 @@ def begun(admission: Admission, request: Request, name: str = "", token: str = "
     actor = Actor(name, token, request.client.host if request.client else "", tenant, keep)
     acting.set(actor)
     return actor
+
+
+async def kept(admission: Admission) -> None:
+    """Return once the entries so far are in the store, so that they outlast this process; not while it is away."""
+    if admission.trail is not None:
+        with suppress(StoreError):
+            await admission.trail.flush()
 
 
 def read_out(admission: Admission, action: str, subject: str, tenant: str | None) -> None:

@@ -145,6 +145,7 @@ class AuditTrail:
         self._minute = 0
         self._seen: dict[str | None, set[Hashable]] = {}  # by the caller's tenant; None: callers that nobody knows
         self._more = Counter[str | None]()
+        self._flushing = asyncio.Lock()
         self._closing = asyncio.Event()
         self._writing: asyncio.Task[None] | None = None
 
@@ -206,11 +207,12 @@ class AuditTrail:
         """Write the buffered entries. Raises StoreError; the entries then stay buffered."""
         if self._more and now_ms() // MINUTE_MS != self._minute:
             self._count_more()
-        while self._waiting:
-            some = list(islice(self._waiting, BATCH_SIZE))
-            await add_audit(await self._store(), some, notify=self._notify)
-            for _ in some:
-                self._waiting.popleft()
+        async with self._flushing:
+            while self._waiting:
+                some = list(islice(self._waiting, BATCH_SIZE))
+                await add_audit(await self._store(), some, notify=self._notify)
+                for _ in some:
+                    self._waiting.popleft()
 
     async def _go_on(self) -> None:
         while not self._closing.is_set():
