@@ -8,7 +8,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final
@@ -201,6 +202,17 @@ def of(error: Exception) -> Problem:
             return Problem(name, _framework_detail(name, error), headers=dict(error.headers or {}))
     kind = next((name for known, name in ANSWERED.items() if isinstance(error, known)), None)
     return Problem("internal", "see the gateway's log") if kind is None else Problem(kind, str(error))
+
+
+@contextmanager
+def bounded_answer(instead: str) -> Iterator[None]:
+    """Answer 409 where the store refuses to read so much for one answer; `instead`: what to ask for."""
+    try:
+        yield
+    except StoreError as error:
+        if error.transient:
+            raise
+        raise Problem("conflict", f"{error}; {instead}") from None
 
 
 def later(kind: str, detail: str) -> Problem:

@@ -197,24 +197,27 @@ class BudgetAnswers:
     def __init__(self, budgets: Iterable[Budget]) -> None:
         asking = [budget for budget in budgets if budget.enforce == "ask"]
         self._of_thread = {(budget.tenant or None, thread_of(budget)[0]): budget for budget in asking}
-        self._first: dict[str, Command] = {}  # by the budget's name
+        self._first: dict[str, tuple[str, Command, bool]] = {}  # by the budget's name: question, answer, approval
 
     def take(self, command: Command, now: int) -> Command | None:
-        """Note an answer. Return the first answer to its question; None if no budget asks that now."""
+        """Note an answer. Return the first answer to its question; None if no budget asks that now.
+
+        An answer without the question that it is for was given before anybody asked, and does not count.
+        """
         budget = self._of_thread.get((command.tenant, command.thread_id))
-        if budget is None or command.payload["answer_id"] != budget.question(now):
+        payload = {} if budget is None else command.payload
+        if budget is None or payload["answer_id"] != budget.question(now) or "asked" not in payload:
             return None
         first = self._first.get(budget.name)
-        if first is None or first.payload["answer_id"] != command.payload["answer_id"]:
-            first = self._first[budget.name] = command
-        return first
+        if first is None or first[0] != payload["answer_id"]:
+            first = payload["answer_id"], command, approves(payload.get("value"))
+            self._first[budget.name] = first
+        return first[1]
 
     def approved(self, budget: Budget, now: int) -> bool | None:
         """Return whether people allowed more than the budget; None if no one has answered, or it does not ask."""
         first = self._first.get(budget.name)
-        if first is None or first.payload["answer_id"] != budget.question(now):
-            return None
-        return approves(first.payload.get("value"))
+        return None if first is None or first[0] != budget.question(now) else first[2]
 
 
 def parse(text: str, enforce: Enforce = "notice") -> tuple[Budget, ...]:

@@ -17,7 +17,7 @@ from typing import Final, Literal, get_args
 State = Literal["requested", "acknowledged", "ended", "completed", "unanswered", "refused"]
 STATES: Final[tuple[State, ...]] = get_args(State)
 FINAL: Final = frozenset({"ended", "completed", "refused"})
-PUBLISHED_STATES: Final = frozenset(STATES) - {"requested"}  # by gateways; the command itself is the request
+PUBLISHED_STATES: Final = STATES[1:]  # by gateways; the command itself is the request
 ACKNOWLEDGE_TIMEOUT_MS: Final = 30_000  # time to wait for an acknowledgement
 
 

@@ -108,17 +108,24 @@ HELD: Final = Pool(
 )
 COMMANDS: Final = Pool(
     "commands to runs that are remembered",
-    "commands",
-    10_000,
+    "bytes",
+    67_108_864,
     "pipeline.gateway.control.memory",
-    "what became of its oldest is no longer told",
+    "its command is answered 429 with Retry-After; of what is over, the state of its oldest is no longer told",
     share=OLDEST_OF_MOST,
+)
+CLAIMS: Final = Pool(
+    "answers of which the first counts",
+    "bytes",
+    67_108_864,
+    "turnmill.control.claims",
+    "its answer is answered 429 with Retry-After",
 )
 COMMAND_STREAMS: Final = Pool(
     "streams of commands to publishers",
     "streams",
     20_000,
-    "pipeline.gateway.control.commands",
+    "pipeline.gateway.control.streams",
     "its publisher is answered 429, and asks again",
 )
 RERUNS: Final = Pool(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, TypeAdapter, ValidationError
+
+from turnmill.errors import CallerError
+from turnmill.limits import TENANT_CHARACTERS
 
 T = TypeVar("T")
 Role = Literal["viewer", "editor", "operator"]
@@ -18,6 +21,7 @@ SCOPES: Final[dict[Role, tuple[str, ...]]] = {
     "operator": ("admin", "control", "feedback", "read"),
 }
 ALL_TENANTS: Final = "*"
+VERIFIED: Final = {"email": "email_verified", "phone_number": "phone_number_verified"}  # OpenID Connect Core, 5.1
 
 
 def address(value: str) -> str:
@@ -52,7 +56,7 @@ class Rule(BaseModel):
     role: Role
     claim: Annotated[str, Field(min_length=1)]
     value: str | None = None
-    tenant: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    tenant: Annotated[str, Field(min_length=1, max_length=TENANT_CHARACTERS)] | None = None
     tenant_claim: Annotated[str, Field(min_length=1)] | None = None
     provider: str | None = None
 
@@ -95,15 +99,34 @@ def rules(text: str) -> tuple[Rule, ...]:
     return rules
 
 
+def check(rules: Iterable[Rule], providers: Collection[Provider]) -> None:
+    """Raise CallerError for a rule that people of several providers could satisfy, though it means those of one."""
+    for rule in rules:
+        if rule.provider is None and len(providers) > 1:
+            names = ", ".join(provider.name for provider in providers)
+            raise CallerError(f"TURNMILL_GATEWAY_OIDC_ROLES: {rule.text}: add `provider`, one of {names}")
+
+
 def granted(claims: Mapping[str, Any], provider: str, among: Iterable[Rule]) -> Grant | None:
     """Return the grant of the first matching rule; None if no rule matches."""
     for rule in among:
         if rule.provider not in (None, provider) or not _has(_claim(claims, rule.claim), rule.value):
             continue
         tenant = rule.tenant if rule.tenant_claim is None else _claim(claims, rule.tenant_claim)
-        if isinstance(tenant, str) and tenant and (tenant != ALL_TENANTS or rule.tenant == ALL_TENANTS):
-            return Grant(rule.role, None if tenant == ALL_TENANTS else tenant[:200])
+        if not isinstance(tenant, str) or not 0 < len(tenant) <= TENANT_CHARACTERS:
+            continue  # a shortened name could be another tenant's
+        if tenant != ALL_TENANTS or rule.tenant == ALL_TENANTS:
+            return Grant(rule.role, None if tenant == ALL_TENANTS else tenant)
     return None
+
+
+def name_of(claims: Mapping[str, Any]) -> str:
+    """Return a name for people to read: the address if the provider has verified it; else with the id there."""
+    address = _claim(claims, "email")
+    if isinstance(address, str) and address:
+        return address[:100]
+    chosen, subject = str(claims.get("preferred_username") or claims.get("email") or "")[:60], str(claims["sub"])
+    return f"{chosen} ({subject[:36]})" if chosen else subject[:100]
 
 
 def _has(claim: Any, wanted: str | None) -> bool:
@@ -113,7 +136,12 @@ def _has(claim: Any, wanted: str | None) -> bool:
 
 
 def _claim(claims: Mapping[str, Any], name: str) -> Any:
-    """Return a claim; `realm_access.roles` is a member of the claim `realm_access`, unless a claim has that name."""
+    """Return a claim; `realm_access.roles` is a member of the claim `realm_access`, unless a claim has that name.
+
+    An address that the provider has not verified is nobody's: anyone may write it into their profile.
+    """
+    if name in VERIFIED and claims.get(VERIFIED[name]) not in (True, "true"):
+        return None
     if name in claims:
         return claims[name]
     claim: Any = claims

@@ -129,7 +129,12 @@ class Gateway:
         self.process = world.process(name)
         follower: Any = None
         self.commands = Commands(
-            CONTROL.full_name(world.settings.topic_prefix), follower, self._publisher, self._notify, BudgetAnswers(())
+            CONTROL.full_name(world.settings.topic_prefix),
+            follower,
+            self._publisher,
+            self._notify,
+            BudgetAnswers(()),
+            self._erased,
         )
         self.process.start(self._follow())
 
@@ -147,6 +152,9 @@ class Gateway:
 
     async def _notify(self, _: Any) -> None:
         await self.world.pause(0.1)
+
+    async def _erased(self, _: Any) -> set[Any]:
+        return set()
 
     async def _follow(self) -> None:
         topics = [

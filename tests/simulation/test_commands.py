@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import pytest
 
 from pipeline.gateway.control import commands as gateway
 from pipeline.policies import command_states
+from tests.simulation import commands
 from tests.simulation.commands import played
 from turnmill.control import claims
 from turnmill.control import receiver as control
 from turnmill.control.receiver import Control
 from turnmill.control.steering import Inbox
 from turnmill.publish.run import PublishedRun
+from turnmill.remembered import Remembered
 
 SCHEDULES: Final = 12
 MOST: Final = 40  # in which a mutant must be found
@@ -35,18 +37,18 @@ class Anybody(str):
 
 
 def the_newest_answer_counts(patch: pytest.MonkeyPatch) -> None:
-    def take(self: claims.Claims, command: Any) -> Any:
-        self._winners[command.tenant, command.thread_id, command.payload["answer_id"]] = command
-        return command
+    def newest_first(records: Sequence[dict[str, Any]], *more: Any) -> Any:
+        return claims.open_answers(records[::-1], *more)
 
-    patch.setattr(claims.Claims, "take", take)
+    patch.setattr(claims.Claims, "take", lambda _, command, __: command)
+    patch.setattr(commands, "open_answers", newest_first)
 
 
-class Forgets(dict[str, Any]):
+class Forgets(Remembered[str, Any]):
     """Holds nothing, if it is asked."""
 
-    def __contains__(self, _: object) -> bool:
-        return False
+    def get(self, _: str, __: str) -> None:
+        return None
 
 
 def repeats_count(patch: pytest.MonkeyPatch) -> None:
@@ -56,7 +58,7 @@ def repeats_count(patch: pytest.MonkeyPatch) -> None:
 
     def made(self: Control, *given: Any) -> None:
         real_made(self, *given)
-        self._recent, self._done = Forgets(), _NeverThere()  # type: ignore[assignment]
+        self._recent, self._done = Forgets(), _NeverThere()
 
     real_put, real_made = Inbox.put, Control.__init__
     patch.setattr(Inbox, "put", put)

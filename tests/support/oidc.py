@@ -21,12 +21,17 @@ CLIENT: Final = "turnmill"
 SECRET: Final = "a secret of the client, of 256 bits or more"  # of this test
 
 
+def address(name: str) -> dict[str, Any]:
+    """Return the claims of somebody whose address the provider has verified."""
+    return {"sub": name, "email": f"{name}@acme.example", "email_verified": True}
+
+
 class Provider:
     """`claims`: of whoever signs in next; `more`: of its userinfo endpoint alone; `wrong`: members of the ID token."""
 
     def __init__(self) -> None:
         self.url = ""
-        self.claims: dict[str, Any] = {"sub": "ann", "email": "ann@acme.example", "groups": ["readers"]}
+        self.claims: dict[str, Any] = {**address("ann"), "groups": ["readers"]}
         self.more: dict[str, Any] = {}
         self.wrong: dict[str, Any] = {}
         self.codes: dict[str, dict[str, str]] = {}

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Generic, TypeVar
 
-from turnmill.capture.remembered import Remembered
+from turnmill.remembered import Remembered
 
 Call = TypeVar("Call")
 

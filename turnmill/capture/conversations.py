@@ -23,8 +23,8 @@ from typing import Any, Final, NamedTuple
 from turnmill.capture.attempts import Attempts
 from turnmill.capture.normal import ASSISTANT, NormalMessage, chain, joined, since_compaction, stripped
 from turnmill.capture.reading import RequestNames
-from turnmill.capture.remembered import Remembered
 from turnmill.errors import InvalidRecord
+from turnmill.remembered import Remembered
 from turnmill.wire.envelope import encode, loads
 
 MAX_ANSWERS: Final = 20_000  # answers that are remembered: about 10 MB

@@ -44,12 +44,15 @@ async def _answers(name: str, tenant: str | None, settings: ClientSettings | Non
         body = await call(settings, "GET", "/v1/threads/{}/answers", name)
         commands = [command_of(row) for row in body["answers"]]
         return [answer_of(command) for command in commands if command is not None]
-    records = [record async for record in _records(settings)]
-    return open_answers(records, tenant, thread_uuid(name, tenant)[0], now_ms())
+    thread_id = thread_uuid(name, tenant)[0]
+    return open_answers([record async for record in _records(settings, thread_id)], tenant, thread_id, now_ms())
 
 
-async def _records(settings: ClientSettings) -> AsyncGenerator[dict[str, Any]]:
-    """Yield the records of the control topic up to its current end, each partition in order."""
+async def _records(settings: ClientSettings, thread_id: str) -> AsyncGenerator[dict[str, Any]]:
+    """Yield a thread's records of the control topic up to its current end, each partition in order.
+
+    Those of other threads are not parsed: they may be many, and large.
+    """
     from aiokafka import AIOKafkaConsumer, TopicPartition  # noqa: PLC0415  # no gateway needs it
     from aiokafka.errors import KafkaError  # noqa: PLC0415
 
@@ -71,9 +74,12 @@ async def _records(settings: ClientSettings) -> AsyncGenerator[dict[str, Any]]:
         while unread:
             async with asyncio.timeout(BROKER_TIMEOUT):
                 batches = await consumer.getmany(*unread, timeout_ms=500)
-            for record in (record for records in batches.values() for record in records):
+            values = (record.value for records in batches.values() for record in records)
+            for value in values:
+                if value is None or thread_id.encode() not in value:
+                    continue
                 try:
-                    yield record_of(record.value)
+                    yield record_of(value)
                 except InvalidRecord:
                     continue
             unread = {partition for partition in unread if await consumer.position(partition) < ends[partition]}

@@ -6,11 +6,13 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from turnmill.control.record import ANSWER, STATE, Command, command_of
+from turnmill.shares import Shares
 
 TAKEN_UP: Final = frozenset({"acknowledged", "ended"})  # states of an answer that a run has taken up
+WINNER_BYTES: Final = 400  # what a winner takes in memory, without its texts
 
 
 def answer_id(run_id: str, own_id: str) -> str:
@@ -50,42 +52,66 @@ def answer_of(command: Command) -> Answer:
     )
 
 
+class Winner(NamedTuple):
+    """The first answer to a question: its command, its author, and until when it counts (epoch ms)."""
+
+    id: str
+    by: str
+    expires: int
+    tenant: str | None
+
+    @property
+    def size(self) -> int:
+        """The bytes that it takes in memory."""
+        return WINNER_BYTES + len(self.id) + len(self.by)
+
+
 class Claims:
-    """The first answer to each question, in the order of the topic. At most `most`; then the oldest is forgotten."""
+    """The first answer to each question, in the order of the topic, until it expires.
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._winners: OrderedDict[tuple[str | None, str, str], Command] = OrderedDict()
-        self._taken_up: set[str] = set()
+    None is forgotten before, since a later answer, perhaps another one, would then count as the first. So beyond `size`
+    bytes, further answers are not taken; half of that is for what callers give, each tenant within its share.
+    """
 
-    def take(self, command: Command) -> Command:
-        """Note an answer. Return the first answer to its question: this one or an earlier one."""
-        winner = self._winners.setdefault((command.tenant, command.thread_id, command.payload["answer_id"]), command)
-        if len(self._winners) > self._most:
-            _, oldest = self._winners.popitem(last=False)
-            self._taken_up.discard(oldest.id)
-        return winner
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._winners: OrderedDict[bytes, Winner] = OrderedDict()
+        self._shares = Shares()
 
-    def taken_up(self, command_id: str) -> None:
-        """Note that a run has taken up this answer."""
-        self._taken_up.add(command_id)
+    def has_room(self, command: Command) -> bool:
+        """Return True if a tenant may give one more answer."""
+        return self._shares.allows(command.tenant, _winner(command).size, self._size // 2)
 
-    def open(self, tenant: str | None, thread_id: str, now: int) -> list[Command]:
-        """Return a thread's answers that no run has taken up, the oldest first."""
-        return [
-            command
-            for (of, thread, _), command in self._winners.items()
-            if (of, thread) == (tenant, thread_id) and command.id not in self._taken_up and command.expires > now
-        ]
+    def take(self, command: Command, now: int) -> Winner | None:
+        """Note an answer. Return the first answer to its question, this one or an earlier one; None without room."""
+        while self._winners and next(iter(self._winners.values())).expires <= now:
+            _, over = self._winners.popitem(last=False)
+            self._shares.add(over.tenant, -over.size)
+        text = f"{command.tenant or ''}\n{command.thread_id}\n{command.payload['answer_id']}"
+        question = hashlib.sha256(text.encode("utf-8", "backslashreplace")).digest()
+        if question not in self._winners:
+            winner = _winner(command)
+            if self._shares.total + winner.size > self._size:
+                return None
+            self._winners[question] = winner
+            self._shares.add(command.tenant, winner.size)
+        return self._winners[question]
+
+
+def _winner(command: Command) -> Winner:
+    return Winner(command.id, command.by, command.expires, command.tenant)
 
 
 def open_answers(records: Iterable[dict[str, Any]], tenant: str | None, thread_id: str, now: int) -> list[Answer]:
     """Return a thread's answers that no run has taken up, from the control topic's records in their order."""
-    claims = Claims(most=1_000_000)
+    first: dict[str, Command] = {}
+    taken_up: set[str] = set()
     for record in records:
         payload = record.get("payload", {})
         if record["kind"] == STATE and payload.get("state") in TAKEN_UP:
-            claims.taken_up(str(payload.get("command_id")))
-        elif record["kind"] == ANSWER and (command := command_of(record)) is not None:
-            claims.take(command)
-    return [answer_of(command) for command in claims.open(tenant, thread_id, now)]
+            taken_up.add(str(payload.get("command_id")))
+        elif record["kind"] == ANSWER and (record.get("tenant"), record["thread_id"]) == (tenant, thread_id):
+            command = command_of(record)
+            if command is not None:
+                first.setdefault(payload["answer_id"], command)
+    return [answer_of(each) for each in first.values() if each.id not in taken_up and each.expires > now]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Protocol
@@ -19,12 +18,13 @@ from turnmill.ending import ended
 from turnmill.errors import InvalidRecord, TurnmillError
 from turnmill.identity import thread_uuid
 from turnmill.kafka.client_log import RARELY, client_log
+from turnmill.remembered import Remembered
 
 if TYPE_CHECKING:
     from turnmill.control.stopping import Stopping
     from turnmill.settings import ClientSettings
 
-MAX_RECENT: Final = 1_000  # commands that are remembered, since some come before their run
+RECENT_BYTES: Final = 4_194_304  # of commands that are remembered, since some come before their run
 CONNECT_DELAY: Final = 0.05  # seconds: a program that ends within this time never connects for commands
 LOOK_BACK_MS: Final = 600_000  # the age of the oldest commands that are read from Kafka
 RETRY_DELAY: Final = 2.0  # seconds before a gateway's stream is requested again
@@ -67,7 +67,7 @@ class Control:
         self._over_http = settings.publish_url is not None
         self._values = values or (self._of_gateway if self._over_http else self._of_kafka)
         self._runs: dict[str, list[ControlledRun]] = {}  # by run id; runs of several threads may have the same id
-        self._recent: OrderedDict[str, Command] = OrderedDict()  # by command id
+        self._recent: Remembered[str, Command] = Remembered(lambda command: command.size)
         self._done: set[str] = set()  # ids of recent commands that were delivered to the run that they name
         self._task: asyncio.Task[None] | None = None
 
@@ -76,7 +76,7 @@ class Control:
         if self._task is None:
             self._task = asyncio.create_task(self._hear(), name="control")
         self._runs.setdefault(run.run_id, []).append(run)
-        for command in list(self._recent.values()):
+        for command in list(self._recent):
             self._tell(run, command)
 
     def over(self, run: ControlledRun) -> None:
@@ -99,12 +99,10 @@ class Control:
         except InvalidRecord as error:
             log.warning("a command can't be read, and is left out: %s", error.detail)
             return
-        if command is None or command.expires <= now_ms() or command.id in self._recent:
+        if command is None or command.expires <= now_ms() or self._recent.get(command.tenant or "", command.id):
             return
-        self._recent[command.id] = command
-        if len(self._recent) > MAX_RECENT:
-            oldest, _ = self._recent.popitem(last=False)
-            self._done.discard(oldest)
+        for forgotten in self._recent.put(command.tenant or "", command.id, command, RECENT_BYTES):
+            self._done.discard(forgotten.id)
         for run in [run for runs in self._runs.values() for run in runs]:
             self._tell(run, command)
 

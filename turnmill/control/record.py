@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from turnmill.errors import InvalidRecord, Reason
 from turnmill.limits import NAMED_CHARACTERS, STEER_CHARACTERS
-from turnmill.wire.envelope import loads
+from turnmill.wire.envelope import encode, loads
 
 TOPIC: Final = "control"  # behind the prefix of the settings
 VERSION: Final = 1
@@ -19,15 +18,16 @@ BUDGET: Final = "budget"  # the value of `by` in a command that stops a run beca
 NEEDED: Final = ("id", "thread_id", "kind", "by")
 TEXTS: Final = (*NEEDED, "tenant", "run_id", "mode")
 PAYLOAD: Final = {STEER: {"text": STEER_CHARACTERS}, ANSWER: {"answer_id": NAMED_CHARACTERS}}  # required texts
-NAMES: Final = ("id", "thread_id", "run_id", "tenant", "kind", "mode", "by", "at", "expires", "payload")
+COMMAND_BYTES: Final = 1_000  # what a command takes in memory, without its payload
+COMMAND_NAMES: Final = ("id", "thread_id", "run_id", "tenant", "kind", "mode", "by", "at", "expires")
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
     """A command to a run; times in epoch ms. `by`: its author.
 
-    `payload`: for a steer its `text`; for an answer its `answer_id` and `value`, the question (`asked`) and its
-    `dialect`. `run_id` of an answer names the run that asked; it is empty if that run is not known.
+    `packed`: its payload as JSON, since parsed values take many times as much memory. `run_id` of an answer names the
+    run that asked; it is empty if that run is not known.
     """
 
     id: str
@@ -39,12 +39,23 @@ class Command:
     by: str
     at: int
     expires: int
-    payload: Mapping[str, Any] = field(default_factory=dict)
+    packed: bytes = b""
+
+    @property
+    def payload(self) -> dict[str, Any]:
+        """Of a steer: its `text`; of an answer: its `answer_id`, `value`, the question (`asked`) and its `dialect`."""
+        payload: dict[str, Any] = loads(self.packed) if self.packed else {}
+        return payload
+
+    @property
+    def size(self) -> int:
+        """The bytes that it takes in memory."""
+        return COMMAND_BYTES + len(self.packed)
 
     @property
     def record(self) -> dict[str, Any]:
         """Return the command as a record of the topic."""
-        fields = {name: getattr(self, name) for name in NAMES}
+        fields = {name: getattr(self, name) for name in (*COMMAND_NAMES, "payload")}
         return {"v": VERSION, **{name: value for name, value in fields.items() if value not in (None, "", {})}}
 
 
@@ -70,8 +81,9 @@ def command_of(record: dict[str, Any]) -> Command | None:
     """Return the command in a record; None if the record is not a command to a run."""
     if record["kind"] != ANSWER and (record["kind"] not in (STOP, STEER) or "run_id" not in record):
         return None
-    missing: dict[str, Any] = {"run_id": "", "tenant": None, "mode": NOW, "payload": {}}
-    return Command(**(missing | {name: record[name] for name in NAMES if name in record}))
+    missing: dict[str, Any] = {"run_id": "", "tenant": None, "mode": NOW}
+    packed = encode(record["payload"]) if record.get("payload") else b""
+    return Command(**(missing | {name: record[name] for name in COMMAND_NAMES if name in record}), packed=packed)
 
 
 def _is_text(value: Any, most: int = NAMED_CHARACTERS) -> bool:

@@ -60,7 +60,7 @@ def paths_of(source: Source, paths: Sequence[Path]) -> set[Path]:
     """Return the same in no order."""
     files: set[Path] = set()
     for path in paths or [source.folder()]:
-        below = (file for pattern in source.patterns for file in path.rglob(pattern))
+        below = (file for pattern in source.patterns for file in path.rglob(pattern) if file.is_file())
         files |= {file.absolute() for file in ([path] if path.is_file() else below)}
     return {file for file in files if file.suffix != ZIPPED or file.with_suffix("") not in files}
 

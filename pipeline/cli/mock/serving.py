@@ -21,6 +21,7 @@ from turnmill.errors import InvalidRecord
 from turnmill.wire.envelope import loads
 
 LOCAL: Final = "127.0.0.1"
+LOCAL_NAMES: Final = (LOCAL, "localhost")
 LABEL: Final = "Turnmill-Replay"  # recorded | rebuilt
 NAMED: Final = frozenset({MESSAGES, RESPONSES})  # wires whose events also have their type outside the data
 FINAL: Final = {"x-should-retry": "false"}  # so that SDKs don't retry
@@ -46,6 +47,10 @@ class Mock:
             await runner.cleanup()
 
     async def _answered(self, request: web.BaseRequest) -> web.StreamResponse:
+        # A web page can reach this address through a host name of its own that points here (DNS rebinding).
+        host = request.headers.get("host", LOCAL).rpartition("@")[2].partition(":")[0]
+        if host not in LOCAL_NAMES or "origin" in request.headers:
+            return _refused(CHAT, 403, "it answers programs on this machine, and no web page")
         # The AI SDK expects the version in the base URL, all others don't.
         dialect = MESSAGES if request.path.endswith("/messages") else dialect_of(request.path)
         if request.method == "HEAD":

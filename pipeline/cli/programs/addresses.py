@@ -20,6 +20,9 @@ VARIABLES: Final = dict(
 )
 CHATGPT: Final = "https://chatgpt.com/backend-api/codex"  # the address that Codex uses after a login with ChatGPT
 LOCAL: Final = "127.0.0.1"
+IN_HEADER: Final = "-"  # in place of the token in a URL: it comes in this header, from this variable
+HEADER: Final = "Turnmill-Run-Token"
+VARIABLE: Final = "TURNMILL_RUN_TOKEN"
 RUNTIMES: Final = frozenset({"bun", "deno", "node", "npx", "ts-node", "tsx"})
 SOURCES: Final = frozenset({".cjs", ".cts", ".js", ".jsx", ".mjs", ".mts", ".ts", ".tsx"})
 
@@ -44,7 +47,7 @@ def environment(variables: Mapping[str, str], proxy: str, more_hosts: Mapping[st
         if not is_ours(address):
             changed[name] = through(proxy, address)
     known = [pattern.pattern for pattern, _ in HOSTS] + [re.escape(host) for host in more_hosts]
-    changed["TURNMILL_RUN_PROXY"] = proxy
+    changed["TURNMILL_RUN_PROXY"], changed[VARIABLE] = proxy, proxy.rpartition("/")[2]
     changed["TURNMILL_RUN_HOSTS"] = f"^(?:{'|'.join(known)})$"
     changed["NODE_OPTIONS"] = f"{variables.get('NODE_OPTIONS', '')} --require {_quoted(str(PRELOAD))}".strip()
     for name in ("NO_PROXY", "no_proxy"):  # the network's proxy must not be used for our own on this machine
@@ -53,10 +56,14 @@ def environment(variables: Mapping[str, str], proxy: str, more_hosts: Mapping[st
 
 
 def arguments(command: Sequence[str], variables: Mapping[str, str], proxy: str) -> list[str]:
-    """Return a command with extra arguments: Codex takes addresses not from variables, but from its configuration."""
+    """Return a command with extra arguments: Codex takes addresses not from variables, but from its configuration.
+
+    Every user of the machine can read a command line. So the token is in a variable, which Codex sends as a header.
+    """
     if Path(command[0]).name != "codex":
         return list(command)
-    options = [piece for option in _codex(variables, proxy) for piece in ("-c", option)]
+    without_token = f"{proxy.rpartition('/')[0]}/{IN_HEADER}"
+    options = [piece for option in _codex(variables, without_token) for piece in ("-c", option)]
     return [command[0], *options, *command[1:]]
 
 
@@ -77,14 +84,25 @@ def _codex(variables: Mapping[str, str], proxy: str) -> list[str]:
     provider = providers.get(name) if isinstance(providers, dict) else None
     if isinstance(provider, dict) and isinstance(provider.get("base_url"), str):
         base = provider["base_url"]
-        return [] if is_ours(base) else [f"model_providers.{name}.base_url={json.dumps(through(proxy, base))}"]
+        if is_ours(base):
+            return []
+        headers = _headers(provider.get("env_http_headers"))
+        address = f"base_url={json.dumps(through(proxy, base))}"
+        return [f"model_providers.{name}.{address}", f"model_providers.{name}.{headers}"]
     if name not in (None, "openai"):
         return []
     chatgpt = bool(login.get("tokens")) and not login.get("OPENAI_API_KEY")
     base = CHATGPT if chatgpt else variables.get("OPENAI_BASE_URL") or VARIABLES["OPENAI_BASE_URL"]
     key = 'env_key="OPENAI_API_KEY"' if variables.get("OPENAI_API_KEY") and not login else "requires_openai_auth=true"
-    facts = ('name="OpenAI"', f"base_url={json.dumps(through(proxy, base))}", 'wire_api="responses"', key)
+    address = f"base_url={json.dumps(through(proxy, base))}"
+    facts = ('name="OpenAI"', address, 'wire_api="responses"', key, _headers(None))
     return ['model_provider="turnmill"', *(f"model_providers.turnmill.{fact}" for fact in facts)]
+
+
+def _headers(known: Any) -> str:
+    """Return the option with the headers whose values are in variables: those that are `known`, and the token's."""
+    named = {**(known if isinstance(known, dict) else {}), HEADER: VARIABLE}
+    return f"env_http_headers={{{', '.join(f'{json.dumps(key)}={json.dumps(value)}' for key, value in named.items())}}}"
 
 
 def _table(file: Path, loads: Callable[[str], Any]) -> dict[str, Any]:

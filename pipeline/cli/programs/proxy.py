@@ -20,7 +20,7 @@ from aiohttp import web
 from multidict import CIMultiDict
 from yarl import URL
 
-from pipeline.cli.programs.addresses import LOCAL
+from pipeline.cli.programs.addresses import HEADER, IN_HEADER, LOCAL
 from pipeline.gateway.proxy.client import NOT_FOLLOWED, Followed, reason, session
 from pipeline.gateway.proxy.passed_headers import HOP, OWN_PREFIX, of_call
 from turnmill.capture import refusal
@@ -80,9 +80,13 @@ class ProgramProxy:
             await runner.cleanup()
             await self._session.close()
 
-    def target(self, raw_path: str) -> Target | None:
-        """Return the target of a path; None if its token is wrong, or it names no server."""
+    def target(self, raw_path: str, header: str = "") -> Target | None:
+        """Return the target of a path; None if its token is wrong, or it names no server.
+
+        `header`: the token of a program in whose URL it is not.
+        """
         empty, token, scheme, host, *rest = [*raw_path.split("/", 4), "", "", ""][:5]
+        token = header if token == IN_HEADER else token
         if empty or not secrets.compare_digest(token.encode(), self._token.encode()):
             return None
         if scheme not in ("http", "https") or not host:
@@ -103,7 +107,7 @@ class ProgramProxy:
         return None if dialect is None else Known(OF_HOST.get(host, host), dialect)
 
     async def _answered(self, request: web.BaseRequest) -> web.StreamResponse:
-        target = self.target(request.raw_path)
+        target = self.target(request.raw_path, request.headers.get(HEADER, ""))
         if target is None:
             return _problem(404, "this address is for the program of one `turnmill run`, and names no server")
         if "websocket" in request.headers.get("upgrade", "").lower():

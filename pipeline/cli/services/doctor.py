@@ -36,6 +36,7 @@ from pipeline.kafka.admin import describe_topics, topic_changes
 from pipeline.kafka.offsets import cluster_info, group_lag
 from pipeline.kafka.reading import reader
 from pipeline.kafka.topic_plan import Found
+from pipeline.policies import sign_in
 from pipeline.settings import LAKE, Settings, load
 from pipeline.stores.archive.turn_archive import TurnArchive, archive_of, lake_of
 from pipeline.stores.content.store import ContentStore
@@ -115,14 +116,18 @@ async def examine(settings: Settings, *, ledger: bool = False) -> list[Finding]:
 
 
 def _unusable(settings: Settings) -> list[Finding]:
-    """Report errors in settings that only the redaction, the content store and the archive read."""
+    """Report errors in settings that only the redaction, the content store, the archive and sign-in read."""
     findings = []
-    for make in (redaction_of, ContentStore.of, _archive_of):
+    for make in (redaction_of, ContentStore.of, _archive_of, _sign_in_of):
         try:
             make(settings)
         except CallerError as error:
             findings.append(Finding("error", "settings", str(error)))
     return findings
+
+
+def _sign_in_of(settings: Settings) -> None:
+    sign_in.check(settings.role_list, settings.provider_list)
 
 
 async def _records(settings: Settings, topics: list[Found], *, stored: bool, ledger: bool) -> list[Finding]:

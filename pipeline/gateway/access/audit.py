@@ -5,6 +5,7 @@ Both are logged once a minute for the same caller and place, and only if the sto
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Annotated, Final
 
@@ -17,10 +18,12 @@ from pipeline.gateway.routing import PRIVATE, Moment, Tenant
 from pipeline.gateway.state import TheGateway
 from pipeline.observability.audit import REFUSED, Actor, acting, audit, of
 from pipeline.stores.accounts.audit import AuditQuery, audit_page
+from pipeline.stores.database.errors import StoreError
 from turnmill.clock import now_ms
 from turnmill.errors import CallerError
 
 MAX_PAGE: Final = 500
+CREDENTIALS: Final = ("authorization", "turnmill-token")  # headers
 
 router = APIRouter(prefix="/v1/audit", tags=["tokens"])
 
@@ -81,15 +84,21 @@ def refused(request: Request) -> None:
     """Log a refused request. One without credentials is not logged: each page load begins with such a request."""
     admission = admission_of(request)
     actor, people = acting.get(), admission.authenticator.people
-    named = "authorization" in request.headers or (people is not None and people.cookie in request.cookies)
+    named = any(name in request.headers for name in CREDENTIALS)
+    named = named or (people is not None and people.cookie in request.cookies)
     if admission.trail is None or (actor is None and not named):
         return
     actor = actor or begun(admission, request)
     what = f"{request.method} {getattr(request.scope.get('route'), 'path', request.url.path)}"
-    if admission.trail.is_new(now_ms(), ("line", actor, what)):
+    if admission.trail.is_new(now_ms(), _whose(actor), ("line", actor, what)):
         audit.warning(
             "%s refused, to %r at %s", what, actor.name, actor.address, extra=of("refused", what, actor.tenant, REFUSED)
         )
+
+
+def _whose(actor: Actor) -> str | None:
+    """Return the tenant of a caller, "" for none; None for a caller that nobody knows."""
+    return (actor.tenant or "") if actor.name else None
 
 
 def begun(admission: Admission, request: Request, name: str = "", token: str = "", tenant: str | None = None) -> Actor:
@@ -100,8 +109,17 @@ def begun(admission: Admission, request: Request, name: str = "", token: str = "
     return actor
 
 
+async def kept(admission: Admission) -> None:
+    """Return once the entries so far are in the store, so that they outlast this process; not while it is away."""
+    if admission.trail is not None:
+        with suppress(StoreError):
+            await admission.trail.flush()
+
+
 def read_out(admission: Admission, action: str, subject: str, tenant: str | None) -> None:
     """Log that the caller exported data from the gateway."""
     actor = acting.get()
-    if admission.trail is not None and actor is not None and admission.trail.is_new(now_ms(), (actor, action, subject)):
+    if admission.trail is None or actor is None:
+        return
+    if admission.trail.is_new(now_ms(), _whose(actor), (actor, action, subject)):
         audit.info("%s of %r, by %r", action, subject, actor.name, extra=of(action, subject, tenant))

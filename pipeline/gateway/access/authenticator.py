@@ -15,7 +15,7 @@ from pipeline.gateway.access.principal import ANONYMOUS, SCOPES, Principal
 from pipeline.gateway.access.token_memory import TokenMemory
 from pipeline.gateway.access.token_table import PREFIX, VARIABLE, TokenTable, hashed
 from pipeline.gateway.problems import Problem
-from pipeline.policies.sign_in import Provider
+from pipeline.policies.sign_in import Provider, check
 from pipeline.settings import LOOPBACK, Settings
 from pipeline.stores.accounts.tokens import Token
 from turnmill.errors import CallerError
@@ -171,6 +171,7 @@ def people_of(settings: Settings) -> People | None:
         providers = settings.provider_list
     except ValueError as error:
         raise CallerError(f"TURNMILL_GATEWAY_OIDC, with _CLIENT_ID and _CLIENT_SECRET: {error}") from None
+    check(settings.role_list, providers)
     parts = urlsplit(settings.gateway_url)
     prefix = "__Host-" if parts.scheme == "https" else ""
     return People(f"{parts.scheme}://{parts.netloc}", providers, f"{prefix}turnmill", f"{prefix}turnmill-signed-in")

@@ -14,6 +14,7 @@ from jwt import PyJWK, PyJWKSet
 from jwt.exceptions import PyJWTError
 
 from pipeline.gateway.problems import Problem, later
+from turnmill.limits import TENANT_CHARACTERS
 
 # Only asymmetric signatures: with HS256, the public key could be used as the secret.
 ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
@@ -58,6 +59,8 @@ class JwtVerifier:
         tenant = claims.get(self._tenant_claim) if self._tenant_claim else None
         if self._tenant_claim and not (isinstance(tenant, str) and tenant):
             raise Problem("forbidden", f"the JSON Web Token has no claim {self._tenant_claim!r} that names a tenant")
+        if tenant is not None and len(tenant) > TENANT_CHARACTERS:  # a shortened name could be another tenant's
+            raise Problem("forbidden", f"a tenant has at most {TENANT_CHARACTERS} characters")
         claim = claims.get(self._scope_claim, ())
         scopes = claim.split() if isinstance(claim, str) else claim if isinstance(claim, list) else ()
         name = f"{tenant or self._issuer}/{claims.get('sub', 'jwt')}"

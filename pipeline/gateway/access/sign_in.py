@@ -30,7 +30,7 @@ from pipeline.gateway.access.token_table import hashed, made_token, new_secret
 from pipeline.gateway.problems import Problem
 from pipeline.gateway.state import Gateway
 from pipeline.observability.audit import REFUSED, audit, of
-from pipeline.policies.sign_in import SCOPES, Provider, granted
+from pipeline.policies.sign_in import SCOPES, Provider, granted, name_of
 from pipeline.stores.accounts.tokens import Session, all_tokens, begin_session, end_session, end_sessions
 from pipeline.turns.column_text import column_text
 from turnmill.clock import now_ms
@@ -129,7 +129,7 @@ class _Routes:
             extra = of("sign-in", name, outcome=REFUSED)
             audit.warning("sign-in by %r refused: %s", name, type(error).__name__, extra=extra)
             return self._forget(self._failed(f"{provider.title} did not sign you in.", error), attempt)
-        who = column_text(str(claims.get("email") or claims.get("preferred_username") or claims["sub"])[:100]) or "?"
+        who = column_text(name_of(claims)) or "?"
         grant = granted(claims, name, self._rules)
         if grant is None:
             begun(self._admission, request, who)

@@ -8,6 +8,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, Field
 
+from pipeline.gateway.access.audit import kept
 from pipeline.gateway.access.principal import Principal, Scope
 from pipeline.gateway.access.security import Admin, TheAdmission
 from pipeline.gateway.access.token_table import Name, Tenant, hashed, is_within, made_token, networks, new_secret
@@ -70,7 +71,7 @@ class TokenList(BaseModel):
 
 
 @router.post("", status_code=201, summary="Make a token", responses=documented("bad-request", "conflict"))
-async def make_token(gateway: TheGateway, principal: Admin, wanted: TokenRequest) -> MadeToken:
+async def make_token(gateway: TheGateway, admission: TheAdmission, principal: Admin, wanted: TokenRequest) -> MadeToken:
     """Make a token, which is shown once. It grants at most what its maker has: scopes, tenant, time, rate, addresses.
 
     It is valid on all gateways of the store within a second.
@@ -95,12 +96,12 @@ async def make_token(gateway: TheGateway, principal: Admin, wanted: TokenRequest
     if made.tenant is not None and column_text(made.tenant) != made.tenant:
         raise Problem("bad-request", "tenant: no thread of the store can have this name")
     store = await gateway.store()
-    if sum(token.tenant == made.tenant and token.session is None for token in await all_tokens(store)) >= TOKENS:
+    if not await add_token(store, made, TOKENS):
         raise Problem("conflict", f"there are {TOKENS:,} tokens already: revoke one")
-    await add_token(store, made)
     audit.info(
         "token %s %r made, by %s", made.id, made.name, principal.text, extra=of("token.make", made.id, made.tenant)
     )
+    await kept(admission)
     return MadeToken(**_shown(made).model_dump(), token=secret)
 
 
@@ -115,6 +116,7 @@ async def list_tokens(gateway: TheGateway, principal: Admin, tenant: OfTenant = 
 @router.post("/{token_id}/rotate", summary="Rotate a token", responses=documented("not-found"))
 async def rotate_token(
     gateway: TheGateway,
+    admission: TheAdmission,
     principal: Admin,
     token_id: TokenId,
     overlap: Annotated[int, Query(ge=0, le=MAX_OVERLAP_SECONDS, description="Seconds that both secrets are valid.")] = (
@@ -131,6 +133,7 @@ async def rotate_token(
         raise _unknown(token_id)
     done = of("token.rotate", token_id, rotated.tenant)
     audit.info("token %s %r rotated, by %s", token_id, rotated.name, principal.text, extra=done)
+    await kept(admission)
     return MadeToken(**_shown(rotated).model_dump(), token=secret)
 
 
@@ -142,6 +145,7 @@ async def revoke_token(gateway: TheGateway, admission: TheAdmission, principal: 
     admission.authenticator.made.renew()
     done = of("token.revoke", token_id, token.tenant)
     audit.info("token %s %r revoked, by %s", token_id, token.name, principal.text, extra=done)
+    await kept(admission)
 
 
 async def _token(gateway: Gateway, principal: Principal, token_id: str) -> Token:

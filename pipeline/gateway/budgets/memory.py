@@ -7,15 +7,18 @@ import logging
 from collections.abc import Callable, Collection, Mapping
 from typing import Annotated, Final
 
+from pipeline.gateway.problems import Problem
 from pipeline.gateway.state import Gateway, Service, provided
 from pipeline.observability.logs import RepeatedWarning
 from pipeline.policies.budgets import NANO, Budget, BudgetAnswers, State, Verdict, thread_of
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.threads.reading import Waiting, WaitingWanted
 from pipeline.stores.usage.budgets import states
+from pipeline.turns.times import iso
 from turnmill.clock import now_ms
 
 QUERY_INTERVAL: Final = 5.0  # seconds between two queries of the store
+MAX_SHOWN: Final = 10  # budgets that a problem names
 
 log = logging.getLogger(__name__)
 
@@ -113,6 +116,10 @@ class Budgets(Service):
 
         return tuple(filter(counts, self.budgets))
 
+    def enforced(self, tenant: str | None, agent: str | None, models: Collection[str] | None) -> tuple[Budget, ...]:
+        """Return the budgets that count such a call and refuse it once they are used up; as `counting`."""
+        return tuple(budget for budget in self.counting(tenant, agent, models) if budget.enforce != "notice")
+
     def verdict(self, tenant: str | None, budgets: Collection[Budget]) -> Verdict:
         """Return whether these budgets allow a tenant's call, from memory."""
         now = now_ms()
@@ -140,6 +147,20 @@ class Budgets(Service):
             except Exception:
                 log.exception("budgets: looking at the store failed")
             await asyncio.sleep(QUERY_INTERVAL)
+
+
+def used_up(verdict: Verdict) -> Problem:
+    """Return the problem that answers a call which budgets don't allow."""
+    shown = [state.budget.name for state in verdict.exhausted[:MAX_SHOWN]]
+    end = max(state.end for state in verdict.exhausted)
+    asked = "nobody has answered yet whether more may be used: " if verdict.asks else ""
+    return Problem(
+        "budget-used-up",
+        f"used up until {iso(end)}: {', '.join(shown)}; {asked}this call is not passed on",
+        headers={"x-should-retry": "false", "Retry-After": str(max(1, (end - now_ms()) // 1000 + 1))},
+        budgets=shown,
+        resets=iso(end),
+    )
 
 
 def _waiting(state: State, answer_id: str, since: int) -> Waiting:

@@ -12,7 +12,7 @@ from pipeline.gateway.access.security import Controller
 from pipeline.gateway.budgets.memory import Budgets
 from pipeline.gateway.control.commands import Commands, new_command
 from pipeline.gateway.live.run_watch import RunWatch
-from pipeline.gateway.problems import Problem
+from pipeline.gateway.problems import Problem, later
 from pipeline.gateway.routing import ThreadId, Whose
 from pipeline.gateway.state import Gateway, TheGateway, unknown_thread
 from pipeline.observability.audit import about, audit
@@ -131,7 +131,10 @@ async def give(
     else:
         kind, does = ANSWER, "is answered"
     command = new_command(kind, (key.thread_id, key.tenant), run_id, mode, by, payload)
+    commands = caller.gateway.service(Commands)
+    if not commands.has_room_for(command):
+        raise later("rate-limited", "the tenant has its share of commands that no run has taken up yet")
     extra = about(key, f"run.{kind}")
     audit.info("run %s of thread %s %s, by %s for %r", run_id, key.text, does, principal.text, by, extra=extra)
-    await caller.gateway.service(Commands).give(command)
+    await commands.give(command)
     return command.id

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing, suppress
 from typing import Annotated, Any, Final, Self
 from uuid import uuid4
 
@@ -17,6 +16,8 @@ from aiokafka import TopicPartition
 
 from pipeline.gateway.budgets.memory import Budgets
 from pipeline.gateway.control.memory import Known, Memory, notice_of, state_record
+from pipeline.gateway.control.streams import CommandStreams
+from pipeline.gateway.live.erased import Erased
 from pipeline.gateway.live.follower import Follower, Offsets, Past
 from pipeline.gateway.state import Gateway, Service, provided
 from pipeline.policies.budgets import BudgetAnswers
@@ -31,18 +32,18 @@ from pipeline.policies.command_states import (
     run_ended,
     waited,
 )
-from pipeline.policies.pools import COMMAND_STREAMS, COMMANDS
+from pipeline.policies.pools import CLAIMS, COMMANDS
 from pipeline.stores.outbound.notices import add_notices
 from topics import control
 from topics.catalog import CONTROL, EVENTS
 from topics.control import ControlRecord
 from topics.notice import NoticeRecord
+from topics.thread_key import ThreadKey
 from turnmill.clock import now_ms
 from turnmill.control.claims import Claims
 from turnmill.control.record import ANSWER, EVENT, STATE, Command, command_of
 from turnmill.errors import InvalidRecord, TurnmillError
 from turnmill.publish.publisher import Publisher
-from turnmill.shares import Shares
 from turnmill.wire.envelope import encode
 from turnmill.wire.registry import WIRES
 
@@ -52,23 +53,18 @@ ANSWERS_MS: Final = 14 * 86_400_000  # as long as the topic retains them
 LOOK_BACK: Final = 900.0  # seconds of events that are read at the start, for commands that have not expired
 READY_TIMEOUT: Final = 15.0
 IDLE_TIMEOUT: Final = 3_600.0
-MAX_WAITING: Final = 1_000  # commands that may be queued for one stream
 FOREIGN_DELAY: Final = 5.0  # seconds after which a gateway reports the state of a command that another gateway gave
+OBEYED_LATER: Final = ("requested", "unanswered")  # states in which a run may still obey a command
 MARKS: Final = (EVENT.encode(), b'"end"')  # a record without them changes no command's state
 
 log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True, eq=False)
-class _Stream:
-    tenant: str | None
-    waiting: asyncio.Queue[bytes] = field(default_factory=lambda: asyncio.Queue(MAX_WAITING))
-
-
 class Commands(Service):
     """A listener of the follower; see the module.
 
-    `control_topic`: its name on the broker; `notify` adds a notice; `budgets` take answers to their questions.
+    `control_topic`: its name on the broker; `notify` adds a notice; `budgets` take answers to their questions;
+    `erased` returns the deleted ones of some threads.
     """
 
     name = "the commands"
@@ -82,6 +78,7 @@ class Commands(Service):
         publisher: Callable[[], Awaitable[Publisher]],
         notify: Callable[[NoticeRecord], Awaitable[None]],
         budgets: BudgetAnswers,
+        erased: Callable[[Sequence[ThreadKey]], Awaitable[set[ThreadKey]]],
     ) -> None:
         self._follower = follower
         self._publisher = publisher
@@ -89,9 +86,8 @@ class Commands(Service):
         self._budgets = budgets
         self._control = control_topic
         self._known = Memory(COMMANDS.size)
-        self._claims = Claims(COMMANDS.size)
-        self._streams: set[_Stream] = set()
-        self._listening = Shares()
+        self._claims = Claims(CLAIMS.size)
+        self._streams = CommandStreams(erased)
         self._telling: set[asyncio.Task[None]] = set()
 
     @classmethod
@@ -102,7 +98,8 @@ class Commands(Service):
             await add_notices(await gateway.store(), [notice], keep_until=notice["at"] + NOTICE_KNOWN_MS)
 
         follower, answers = gateway.service(Follower), gateway.service(Budgets).answers
-        return cls(follower.name_of(CONTROL), follower, gateway.control.get, notify, answers)
+        erased = gateway.service(Erased).among
+        return cls(follower.name_of(CONTROL), follower, gateway.control.get, notify, answers, erased)
 
     async def ready(self) -> None:
         """Return once all earlier commands and states have been read. Raises BrokerError."""
@@ -127,39 +124,32 @@ class Commands(Service):
 
     def open_answers(self, tenant: str | None, thread_id: str) -> list[Command]:
         """Return a thread's answers that no run has taken up, the oldest first."""
-        return self._claims.open(tenant, thread_id, now_ms())
+        now, answers = now_ms(), self._known.answers(tenant, thread_id)
+        return [known.command for known in answers if known.counts and known.command.expires > now]
+
+    def has_room_for(self, command: Command) -> bool:
+        """Return True if its tenant may give this command."""
+        return self._known.has_room(command, now_ms()) and (command.kind != ANSWER or self._claims.has_room(command))
 
     def has_room(self, tenant: str | None) -> bool:
         """Return True if a tenant may open one more stream."""
-        return self._listening.allows(tenant, 1, COMMAND_STREAMS.size)
+        return self._streams.has_room(tenant)
 
     async def stream(self, tenant: str | None, silence: float) -> AsyncGenerator[bytes | None]:
         """Yield records of commands to a tenant's runs, first those that a run may still obey; None after a silence."""
-        mine = _Stream(tenant)
         now = now_ms()
-        for known in self._known:
-            if known.standing.state in ("requested", "unanswered") and known.command.expires > now:
-                _offer([mine], known.command)
-        self._streams.add(mine)
-        self._listening.add(tenant, 1)
-        try:
-            while True:
-                try:
-                    async with asyncio.timeout(silence):
-                        value = await mine.waiting.get()
-                except TimeoutError:
-                    yield None
-                else:
-                    yield value
-        finally:
-            self._streams.discard(mine)
-            self._listening.add(tenant, -1)
+        waiting = (known for known in self._known if known.counts and known.standing.state in OBEYED_LATER)
+        earlier = [known.command for known in waiting if known.command.expires > now]
+        async with aclosing(self._streams.opened(tenant, silence, earlier)) as values:
+            async for value in values:
+                yield value
 
     async def values(self) -> AsyncGenerator[bytes]:
         """Yield the records of commands to the runs that this process publishes for callers of its proxy."""
-        async for value in self.stream(None, IDLE_TIMEOUT):
-            if value is not None:
-                yield value
+        while True:
+            async for value in self.stream(None, IDLE_TIMEOUT):
+                if value is not None:
+                    yield value
 
     def listen(self) -> None:
         """Start to read commands before the first request needs them."""
@@ -199,7 +189,8 @@ class Commands(Service):
             known = self._known.get(str(payload.get("command_id")))
             if known is not None:
                 known.published = payload.get("state", known.published)
-                self._move(known, published(known.standing, payload.get("state"), record["at"], payload.get("reason")))
+                reason = _text(payload.get("reason"))
+                self._move(known, published(known.standing, payload.get("state"), record["at"], reason))
             return
         command = command_of(dict(record))
         if command is None:
@@ -207,23 +198,27 @@ class Commands(Service):
         known = self._add(command)
         if command.kind == ANSWER:
             of_budget = self._budgets.take(command, now_ms())
-            winner = self._claims.take(command) if of_budget is None else of_budget
-            if winner.id != command.id:
+            winner = self._claims.take(command, now_ms()) if of_budget is None else of_budget
+            if winner is None:
+                self._move(known, acknowledged(known.standing, "refused", now_ms(), "too many answers are remembered"))
+            elif winner.id != command.id:
                 reason = f"answered already by {winner.by}, with the command {winner.id}"
                 self._move(known, acknowledged(known.standing, "refused", now_ms(), reason))
             elif of_budget is not None:  # an answer to a budget is taken up by the gateways, at once, and by no run
                 self._move(known, acknowledged(known.standing, "acknowledged", now_ms()))
-            elif known.standing.state == "requested":
-                _offer(self._streams, command)
+            else:
+                known.counts = True
+                if known.standing.state == "requested":
+                    self._streams.offer(command)
 
     def _add(self, command: Command, *, mine: bool = False) -> Known:
         known = self._known.get(command.id)
         if known is not None:
             return known
-        known = Known(command, requested(command.at), mine)
+        known = Known(command, requested(command.at), command.kind != ANSWER, mine)
         self._known.add(known)
         if command.kind != ANSWER:  # an answer is offered once the topic shows that it is the first
-            _offer(self._streams, command)
+            self._streams.offer(command)
         age = (now_ms() - command.at) / 1000
         if age < EXPIRES_MS / 1000:
             wait = ACKNOWLEDGE_TIMEOUT_MS / 1000 + (1 if mine else FOREIGN_DELAY) - age
@@ -234,7 +229,8 @@ class Commands(Service):
         kind = WIRES[envelope["dialect"]].kind if envelope["dialect"] in WIRES else "type"
         for event in envelope["events"]:
             if isinstance(event, dict) and event.get(kind) == EVENT and event.get("id") == known.command.id:
-                self._move(known, acknowledged(known.standing, event.get("state"), now_ms(), event.get("reason")))
+                reason = _text(event.get("reason"))
+                self._move(known, acknowledged(known.standing, event.get("state"), now_ms(), reason))
         if envelope.get("end") is not None and known.command.kind != ANSWER:
             self._move(known, run_ended(known.standing, envelope["end"], now_ms()))
 
@@ -243,8 +239,6 @@ class Commands(Service):
             return
         known.standing = to
         is_taken_up = known.command.kind == ANSWER and to.state == "acknowledged"
-        if is_taken_up:
-            self._claims.taken_up(known.command.id)
         if is_taken_up or to.state in FINAL:
             self._known.settle(known)
         if to.state in PUBLISHED_STATES and to.state != known.published:
@@ -273,16 +267,9 @@ class Commands(Service):
         await publisher.flush(READY_TIMEOUT)
 
 
-def _offer(streams: Collection[_Stream], command: Command) -> None:
-    """Hand a command to the streams of its tenant.
-
-    A stream whose queue is full misses it; its reader gets the open commands when it connects again.
-    """
-    theirs = [stream for stream in streams if stream.tenant in (None, command.tenant)]
-    value = encode(command.record) if theirs else b""
-    for stream in theirs:
-        with suppress(asyncio.QueueFull):
-            stream.waiting.put_nowait(value)
+def _text(reason: object) -> str | None:
+    """Return the reason that a program gives; None where it is no text."""
+    return reason if isinstance(reason, str) else None
 
 
 def new_command(
@@ -292,7 +279,8 @@ def new_command(
     thread_id, tenant = key
     now = now_ms()
     expires = now + (ANSWERS_MS if kind == ANSWER else EXPIRES_MS)
-    return Command(str(uuid4()), thread_id, run_id, tenant, kind, mode, by, now, expires, payload or {})
+    packed = encode(dict(payload)) if payload else b""
+    return Command(str(uuid4()), thread_id, run_id, tenant, kind, mode, by, now, expires, packed)
 
 
 TheCommands = Annotated[Commands, provided(Commands)]

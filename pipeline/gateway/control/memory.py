@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -12,76 +11,108 @@ from pipeline.policies.command_states import CommandStatus, State
 from topics import control, notice
 from topics.notice import COMMAND_UNANSWERED, NoticeRecord
 from turnmill.control.record import ANSWER, STATE, Command
-from turnmill.shares import Shares
+from turnmill.remembered import Remembered
 
 Subject = tuple[str, str, str]  # tenant, thread, run; the run of an answer is "": any run of the thread takes it up
 BY: Final = "gateway"
+EXPIRY_INTERVAL: Final = 1_000  # ms between two looks for open commands that have expired
 
 
 @dataclass(slots=True, eq=False)
 class Known:
-    """A command and its state. `mine`: this gateway gave it; `published`: its last state on the topic."""
+    """A command and its state.
+
+    `counts`: runs are told of it; of an answer, once the topic shows that it is the first. `mine`: this gateway gave
+    it; `published`: its last state on the topic.
+    """
 
     command: Command
     standing: CommandStatus
+    counts: bool
     mine: bool = False
     published: State = "requested"
 
 
 class Memory:
-    """At most `most` commands; beyond that, the oldest of the tenant with the most commands is removed."""
+    """Commands within a size in bytes. Those whose state is final are forgotten first.
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._shares = Shares()
-        self._of_tenant: dict[str | None, OrderedDict[str, Known]] = {}
+    Callers may give commands that are open within their tenant's share of half of it.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._open: Remembered[str, Known] = Remembered(_size)  # those whose state may change
+        self._final: Remembered[str, Known] = Remembered(_size)
         self._by_id: dict[str, Known] = {}
-        self._open: dict[Subject, list[Known]] = {}  # those whose state may change
+        self._of_subject: dict[Subject, list[Known]] = {}  # the open ones
+        self._expired_at = 0
 
     def __iter__(self) -> Iterator[Known]:
-        return iter(self._by_id.values())
+        """Iterate over the open commands."""
+        return iter(self._open)
 
     def get(self, command_id: str) -> Known | None:
         """Return a command, None where it is not known."""
         return self._by_id.get(command_id)
 
+    def has_room(self, command: Command, now: int) -> bool:
+        """Return True if a tenant may give one more command; `now` in epoch ms."""
+        shares, size = self._open.shares, command.size
+        if not shares.allows(command.tenant or "", size, self._size // 2) and now - self._expired_at > EXPIRY_INTERVAL:
+            self._expired_at = now
+            for known in [known for known in self._open if known.command.expires <= now]:
+                self.settle(known)
+        return shares.allows(command.tenant or "", size, self._size // 2)
+
     def add(self, known: Known) -> None:
         """Remember a new command."""
         command = known.command
         self._by_id[command.id] = known
-        self._of_tenant.setdefault(command.tenant, OrderedDict())[command.id] = known
-        self._open.setdefault(_subject(command), []).append(known)
-        self._shares.add(command.tenant, 1)
-        while self._shares.total > self._most:
-            fullest = self._shares.most()
-            oldest_id, oldest = self._of_tenant[fullest].popitem(last=False)
-            self._shares.add(fullest, -1)
-            if not self._of_tenant[fullest]:
-                del self._of_tenant[fullest]
-            del self._by_id[oldest_id]
-            self.settle(oldest)
+        self._of_subject.setdefault(_subject(command), []).append(known)
+        for forgotten in self._open.put(command.tenant or "", command.id, known, self._size):
+            self._close(forgotten)
+            del self._by_id[forgotten.command.id]
+        self._forget_final()
 
     def settle(self, known: Known) -> None:
         """Note that the state of a command is final."""
-        subject = _subject(known.command)
-        left = [command for command in self._open.pop(subject, ()) if command is not known]
-        if left:
-            self._open[subject] = left
+        command = known.command
+        if self._open.pop(command.tenant or "", command.id) is not None:
+            self._close(known)
+            self._final.put(command.tenant or "", command.id, known, self._size)
+            self._forget_final()
 
     @property
     def waits(self) -> bool:
         """True while the state of a command may change."""
-        return bool(self._open)
+        return bool(self._of_subject)
 
     def awaits(self, tenant: str | None, run_id: str) -> bool:
         """Return True if a command may still reach a run with this id, of whichever thread."""
-        return any((of, run) == (tenant or "", run_id) for of, _, run in self._open)
+        return any((of, run) == (tenant or "", run_id) for of, _, run in self._of_subject)
 
     def of(self, envelope: dict[str, Any]) -> list[Known]:
         """Return the commands whose state a record of a run may change."""
         tenant, thread = envelope.get("tenant") or "", envelope["thread_id"].lower()
-        of_thread = self._open.get((tenant, thread, ""), ())
-        return [*self._open.get((tenant, thread, envelope["run_id"]), ()), *of_thread]
+        return [*self._of_subject.get((tenant, thread, envelope["run_id"]), ()), *self.answers(tenant, thread)]
+
+    def answers(self, tenant: str | None, thread_id: str) -> list[Known]:
+        """Return a thread's answers that no run has taken up, the oldest first."""
+        return self._of_subject.get((tenant or "", thread_id, ""), [])
+
+    def _close(self, known: Known) -> None:
+        subject = _subject(known.command)
+        left = [command for command in self._of_subject.pop(subject, ()) if command is not known]
+        if left:
+            self._of_subject[subject] = left
+
+    def _forget_final(self) -> None:
+        for forgotten in self._final.shrink(self._size - len(self._open)):
+            del self._by_id[forgotten.command.id]
+
+
+def _size(known: Known) -> int:
+    return known.command.size
 
 
 def _subject(command: Command) -> Subject:

@@ -132,7 +132,7 @@ async def open_answers(
     waiting = await (await caller_of(gateway, principal, thread_id, tenant)).waiting()
     open_questions = {asked["answer_id"] for thread in waiting for asked in thread.asked}
     given = [open_answer for of in waiting for open_answer in commands.open_answers(of.thread.tenant, of.thread_id)]
-    return OpenAnswers(answers=[thread.record for thread in given if thread.payload["answer_id"] in open_questions])
+    return OpenAnswers(answers=[answer.record for answer in given if answer.payload["answer_id"] in open_questions])
 
 
 @router.get("/commands/{command_id}", summary="The state of a command", responses=documented("not-found"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Annotated
+from typing import Annotated, Final
 
 from fastapi import APIRouter
 from pydantic import BaseModel, Field, StrictBool, StrictFloat, StrictInt, StringConstraints
@@ -13,13 +13,17 @@ from pipeline.gateway.intake.uploads import TheUploads
 from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.routing import Named, ThreadId, Whose
 from pipeline.gateway.state import TheGateway
+from pipeline.observability.audit import about, audit
 from pipeline.stores.database.errors import StoreError
+from pipeline.stores.threads.feedback import author_of
 from pipeline.stores.threads.reading import erased_among
 from topics.thread_key import ThreadKey
 from turnmill.errors import InvalidRecord
 from turnmill.limits import COMMENT_CHARACTERS, FEEDBACK_CHARACTERS
 from turnmill.publish.feedback import made
 from turnmill.wire.envelope import encode
+
+FOR_OTHERS: Final = ("publish", "admin")  # scopes of programs that pass on what their users say, and of operators
 
 router = APIRouter(prefix="/v1/threads", tags=["threads"])
 
@@ -63,11 +67,17 @@ async def give_feedback(
     given: FeedbackRequest,
     tenant: Whose = None,
 ) -> TakenFeedback:
-    """Publish feedback on a thread, which needn't be stored yet. Workers store it; read it with `?feedback=true`."""
+    """Publish feedback on a thread, which needn't be stored yet. Workers store it; read it with `?feedback=true`.
+
+    Who has the scope `feedback` alone speaks in their own name, and changes no feedback of others.
+    """
     bounded = principal.bounded(tenant)
     fields = given.model_dump()
+    for_others = not principal.scopes.isdisjoint(FOR_OTHERS)
     if fields["by"] is None and principal.limited:
         fields["by"] = principal.name
+    if fields["by"] not in (None, principal.name) and not for_others:
+        raise Problem("forbidden", f"feedback in the name of others needs one of the scopes {', '.join(FOR_OTHERS)}")
     try:
         record = made(thread_id, bounded, fields)
     except InvalidRecord as error:
@@ -75,8 +85,14 @@ async def give_feedback(
     value = encode(record)
     key = ThreadKey.of(record["thread_id"], bounded)
     with suppress(StoreError):  # the thread may be deleted; a worker checks again
-        if await erased_among(await gateway.store(), [key]):
+        store = await gateway.store()
+        if await erased_among(store, [key]):
             raise Problem("conflict", "the thread was deleted, and nothing more is stored of it")
+        author = None if given.id is None else await author_of(store, key, given.id)
+        if author not in (None, fields["by"], principal.name):
+            if not for_others:
+                raise Problem("forbidden", f"this feedback is {author!r:.100}'s")
+            audit.info("feedback of %r is changed by %r", author, principal.name, extra=about(key, "feedback.change"))
     publisher = await gateway.feedback.get()
     uploads.outage.take(publisher, bounded, len(value))
     await publisher.put(record["thread_id"].encode(), value)

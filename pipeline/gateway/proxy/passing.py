@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 from pipeline.gateway.access.principal import Principal
 from pipeline.gateway.access.security import Admission, admitted
 from pipeline.gateway.access.token_table import PREFIX
-from pipeline.gateway.budgets.memory import Budgets
+from pipeline.gateway.budgets.memory import Budgets, used_up
 from pipeline.gateway.live.follower import Follower
 from pipeline.gateway.problems import Problem, later
 from pipeline.gateway.proxy import bodies
@@ -31,12 +31,10 @@ from pipeline.gateway.state import SMALL_BYTES, Aside, Gateway, Service
 from pipeline.observability import metrics as m
 from pipeline.policies.budgets import Budget, Verdict
 from pipeline.policies.pools import BODIES, CONVERSATIONS, HELD
-from pipeline.turns.times import iso
 from turnmill.capture.capture import Call
 from turnmill.capture.conversations import Conversations
 from turnmill.capture.reading import Reading, read
 from turnmill.capture.secrets import hidden
-from turnmill.clock import now_ms
 from turnmill.control.receiver import Control
 from turnmill.shares import Room
 
@@ -44,13 +42,10 @@ if TYPE_CHECKING:
     from pipeline.gateway.control.commands import Commands
 
 PATH: Final = "/proxy/{upstream}/{path:path}"
-MAX_BUDGETS_SHOWN: Final = 10
-ASKED: Final = "nobody has answered yet whether more may be used: "
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
 POLL_INTERVAL: Final = 0.25  # seconds between two looks at a verdict that a call waits for
 
-Counting = tuple[Budget, ...]  # the budgets that count a call
 Leaving = Callable[[], Coroutine[Any, Any, None]]
 
 
@@ -125,7 +120,7 @@ class Proxy(Service):
                 await self._serve(scope, receive, send)
             except Problem as problem:
                 problem.more["error"] = {"type": problem.kind, "code": problem.kind, "message": problem.detail}
-                await problem.response()(scope, receive, send)
+                raise  # the app answers, and notes who was refused
 
     def start(self) -> None:
         """Begin to read the facts and commands of other gateways."""
@@ -149,7 +144,8 @@ class Proxy(Service):
         counting = self._enforces and scope["method"] == "POST"
         if dialect is None:
             if counting:  # its body isn't read, so its model is unknown
-                await self._check_used_up(principal, self._counting(_headers(scope, principal), principal, ()), leaving)
+                agent = _headers(scope, principal).get("turnmill-agent")
+                await self._check_used_up(principal, self._budgets.enforced(principal.tenant, agent, ()), leaving)
             size = bodies.length(headers)
             if size is not None:
                 passed.append(("Content-Length", size))
@@ -208,36 +204,26 @@ class Proxy(Service):
             return read(call)
         return await self._aside.run(principal.tenant, read, call)
 
-    def _counting(self, headers: Mapping[str, str], principal: Principal, models: Collection[str] | None) -> Counting:
-        counting = self._budgets.counting(principal.tenant, headers.get("turnmill-agent"), models)
-        return tuple(budget for budget in counting if budget.enforce != "notice")
-
     async def _check_budgets(self, call: Call, reading: Reading, principal: Principal, leaving: Leaving) -> bool:
         """Return whether a budget counts this call. Raises Problem if one is used up, or might be bypassed.
 
         It might be bypassed by a body that can't be read as the provider reads it, or is too large to be recorded.
         """
         unknown = reading.problem is not None or not reading.models
-        budgets = self._counting(call.headers, principal, None if unknown else reading.models)
+        budgets = self._budgets.enforced(
+            principal.tenant, call.headers.get("turnmill-agent"), None if unknown else reading.models
+        )
         if budgets and unknown:
             why = reading.problem or "it names no model"
             raise Problem("unreadable-request", f"a budget counts this call, and its body can't be read: {why}")
         await self._check_used_up(principal, budgets, leaving)
         return bool(budgets)
 
-    async def _check_used_up(self, principal: Principal, budgets: Counting, leaving: Leaving) -> None:
+    async def _check_used_up(self, principal: Principal, budgets: Collection[Budget], leaving: Leaving) -> None:
         """Raise Problem if one of these budgets is used up, from memory. Hold the call while a budget asks a person."""
         verdict = await self._holding.verdict(principal.tenant, budgets, leaving)
         if not verdict.allowed:
-            last = max(verdict.exhausted, key=lambda state: state.end)
-            names = ", ".join(state.budget.name for state in verdict.exhausted[:MAX_BUDGETS_SHOWN])
-            raise Problem(
-                "budget-used-up",
-                f"used up until {iso(last.end)}: {names}; {ASKED if verdict.asks else ''}this call is not passed on",
-                headers={"x-should-retry": "false", "Retry-After": str(max(1, (last.end - now_ms()) // 1000 + 1))},
-                budgets=[state.budget.name for state in verdict.exhausted[:MAX_BUDGETS_SHOWN]],
-                resets=iso(last.end),
-            )
+            raise used_up(verdict)
 
     async def _as_it_comes(self, receive: Receive, read: asyncio.Event) -> AsyncIterator[bytes]:
         settings = self._settings

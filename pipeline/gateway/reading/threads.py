@@ -12,10 +12,9 @@ from pydantic import BaseModel, Field
 from pipeline.dialects import FORMATS
 from pipeline.gateway.access.audit import read_out
 from pipeline.gateway.access.security import Admin, Reader, TheAdmission
-from pipeline.gateway.problems import OF_STORED, Problem, documented
+from pipeline.gateway.problems import OF_STORED, Problem, bounded_answer, documented
 from pipeline.gateway.routing import JSON, PRIVATE, Moment, Tenant, ThreadId, facts
 from pipeline.gateway.state import Gateway, TheGateway, TheSlots, unknown_thread
-from pipeline.stores.database.errors import StoreError
 from pipeline.stores.keeping.erasure import erase
 from pipeline.stores.search import threads as stored_threads
 from pipeline.stores.threads import reading as stored_reading
@@ -32,6 +31,7 @@ from topics.thread_key import ThreadKey
 from turnmill.errors import CallerError
 from turnmill.limits import TREE_THREADS
 
+MAX_FEEDBACK: Final = 1_000  # of a thread in one answer
 MAX_DEPTH: Final = 20  # levels of a tree
 
 router = APIRouter(prefix="/v1", tags=["threads"])
@@ -101,7 +101,7 @@ class ThreadQuery(BaseModel):
         description="Id of a run or turn: return only its branch of a thread that forks. Empty: the newest.",
     )
     requests: bool = Field(False, description="thread: include the requests to models, as `meta:requests`.")
-    feedback: bool = Field(False, description="thread: include feedback, as `meta:feedback`.")
+    feedback: bool = Field(False, description="thread: include the newest 1,000 of its feedback, as `meta:feedback`.")
     turns: int | None = Field(None, ge=1, description="thread: only this number of last turns.")
     since_turn: str | None = Field(
         None, max_length=500, description="thread: at least the turns from this `meta:turn_id` on."
@@ -165,12 +165,13 @@ async def read_thread(
         )
     bounded, bodies = principal.bounded(query.tenant), dict[str, dict[str, Any]]()
     judged: list[dict[str, object]] | None = None
+    has_more = False
 
     def printed(document: dict[str, Any]) -> tuple[bytes, str]:
         made = form.printed(document, branch=query.branch, partial=query.partial, **options)
         shown = last_turns(made, query.turns, query.since_turn)
         if judged is not None:
-            shown = {**shown, "meta:feedback": judged}
+            shown = {**shown, "meta:feedback": judged, **({"meta:feedback_more": True} if has_more else {})}
         data = json_text.dumps(with_bodies(shown, bodies) if query.requests else shown).encode()
         return data, f'"{hashlib.sha256(data).hexdigest()[:32]}"'
 
@@ -178,9 +179,13 @@ async def read_thread(
     async with slots.reads.taken(bounded):
         key, document = await _document(gateway, bounded, thread_id, inline=query.inline or not form.is_document)
         if query.feedback and gateway.settings.feedback:
-            judged = [shown_feedback(row) for row in (await feedback_of(await gateway.store(), [key]))[key]]
+            newest = (await feedback_of(await gateway.store(), [key], MAX_FEEDBACK + 1))[key]
+            judged = [shown_feedback(row) for row in newest[-MAX_FEEDBACK:]]
+            has_more = len(newest) > MAX_FEEDBACK
         if query.requests:
-            bodies = await request_bodies(await gateway.store(), named_in(document), bounded)
+            most = gateway.settings.gateway_response_bytes
+            with bounded_answer("without `requests`, GET /v1/requests/ID has each"):
+                bodies = await request_bodies(await gateway.store(), named_in(document), bounded, most)
         data, tag = await asyncio.to_thread(printed, document)
         del document
     headers = {**PRIVATE, "ETag": tag}
@@ -259,12 +264,8 @@ async def _document(
         raise unknown_thread(thread_id)
     if not inline:
         return key, document
-    try:
+    with bounded_answer("format=thread without `inline` gives the references"):
         return key, await gateway.contents.inlined(key, document, gateway.settings.gateway_response_bytes)
-    except StoreError as error:
-        if error.transient:
-            raise
-        raise Problem("conflict", f"{error}; format=thread without `inline` gives the references") from None
 
 
 def _matches(if_none_match: str | None, tag: str) -> bool:

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import quote
 from uuid import uuid4
 
 import aiohttp
@@ -59,7 +60,7 @@ class Request:
 def request(
     dialect: str, provider: str | None, model: str, body: Fields, base: str | None, variables: Mapping[str, str]
 ) -> Request:
-    """Return the request. Raises CallerError if its server or its key is unknown."""
+    """Return the request. Raises CallerError if its server or its key is unknown, or for no name of a model."""
     api = APIS[dialect]
     name = provider if provider in BASES else api.owner if provider is None or base else None
     if name is None:
@@ -69,7 +70,9 @@ def request(
     key = next((variables[variable] for variable in server.keys if variables.get(variable)), None)
     if key is None:
         raise CallerError(f"the request goes out with your own key: set {' or '.join(server.keys)}")
-    path = api.streamed.format(model=model)
+    if not {"", ".", ".."}.isdisjoint(model.split("/")):
+        raise CallerError(f"no model has the name {model!r:.100}")  # a server would read another path
+    path = api.streamed.format(model=quote(model))
     if address.endswith("/v1"):
         path = path.removeprefix("/v1")
     return Request(dialect, provider or name, model, address + path, api.headers_with(key), body)
@@ -103,13 +106,14 @@ async def chosen(
     turn: str | None,
     changes: Changes,
     variables: Mapping[str, str],
+    most: int | None = None,
 ) -> Chosen | None:
     """Return the answer to ask for again, None if there is none whose request is stored.
 
-    `stored`: its thread; `turn`: id of turn or run, None: the newest; `variables`: environment with key and addresses.
-    Raises CallerError.
+    `stored`: its thread; `turn`: id of turn or run, None: the newest; `variables`: environment with key and addresses;
+    `most`: bytes of large values. Raises CallerError, StoreError.
     """
-    document = await contents.inlined(key, stored)
+    document = await contents.inlined(key, stored, most)
     turns = document["turns"] if turn else one_branch(document)["turns"]
     names = [
         turn_document

@@ -13,7 +13,8 @@ from fastapi import APIRouter, Header
 from pydantic import BaseModel, Field, SecretStr
 
 from pipeline.gateway.access.security import Again, alternatives
-from pipeline.gateway.problems import Problem, documented
+from pipeline.gateway.budgets.memory import TheBudgets, used_up
+from pipeline.gateway.problems import Problem, bounded_answer, documented
 from pipeline.gateway.proxy.client import session
 from pipeline.gateway.rerun.calling import Changes, Pair, answer_of, assembled, call, chosen, publish
 from pipeline.gateway.routing import Named, ThreadId, Whose
@@ -52,12 +53,13 @@ class Reruns(Service):
     "/{thread_id}/rerun",
     summary="Ask its model again",
     openapi_extra=alternatives("publish", "control"),
-    responses=documented("bad-request", "unknown-thread", "conflict"),
+    responses=documented("bad-request", "unknown-thread", "conflict", "budget-used-up"),
 )
 async def rerun(
     gateway: TheGateway,
     slots: TheSlots,
     reruns: Annotated[Reruns, provided(Reruns)],
+    budgets: TheBudgets,
     principal: Again,
     thread_id: ThreadId,
     wanted: RerunRequest,
@@ -80,9 +82,16 @@ async def rerun(
         document = await read_thread(store, key)
         if document is None:
             raise unknown_thread(thread_id)
-        answer = await chosen(store, gateway.contents, key, document, wanted.turn, changes, keys | addresses)
+        most = gateway.settings.gateway_response_bytes
+        with bounded_answer("`turnmill rerun` has no such bound"):
+            answer = await chosen(store, gateway.contents, key, document, wanted.turn, changes, keys | addresses, most)
     if answer is None:
         raise Problem("bad-request", "no such answer says what its model was asked (docs/requests.md)")
+    await budgets.known()
+    enforced = budgets.enforced(key.tenant, answer.record["agent_id"], [answer.request.model])
+    verdict = budgets.verdict(key.tenant, enforced)
+    if not verdict.allowed:
+        raise used_up(verdict)
     audit.info("asking %s again, by %r", key.text, principal.name, extra=about(key, ACTION))
     async with reruns.slots.taken(bounded), session(trust_env=True) as http:
         heard = await call(http, answer.request)

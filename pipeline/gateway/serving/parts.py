@@ -126,7 +126,7 @@ PARTS: Final = (
         services=("control.commands:Commands",),
         routers=("control.routes",),
         listeners=("control.commands:Commands",),
-        pools=(pools.COMMANDS, pools.COMMAND_STREAMS),
+        pools=(pools.CLAIMS, pools.COMMANDS, pools.COMMAND_STREAMS),
     ),
     Part("signing in", exists=lambda gateway: gateway.settings.gateway_oidc is not None, routers=("access.sign_in",)),
     Part(

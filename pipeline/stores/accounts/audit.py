@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -26,6 +26,7 @@ from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.outbound.notices import add
 from pipeline.turns.column_text import column_text
 from topics.notice import AUDIT_RECORDED, VERSION, NoticeRecord
+from turnmill.clock import now_ms
 from turnmill.ending import END_TIMEOUT, ended
 
 DELETED_BATCH: Final = 500
@@ -123,7 +124,10 @@ WRITE_INTERVAL: Final = 0.5  # seconds between two writes
 BATCH_SIZE: Final = 500
 MAX_BUFFERED: Final = 10_000  # entries that are buffered while the store is unavailable
 MINUTE_MS: Final = 60_000
-MAX_COUNTED: Final = 1_000  # different refusals and reads of a minute: thousands of refusals can't fill the table
+MAX_COUNTED: Final = (
+    1_000  # different refusals and reads of a minute and a tenant: more are one entry, with their number
+)
+MORE: Final = "refused.more"
 
 log = logging.getLogger(__name__)
 
@@ -139,31 +143,47 @@ class AuditTrail:
         self._notify = notify
         self._waiting = deque[Entry]()
         self._minute = 0
-        self._seen = set[Hashable]()
+        self._seen: dict[str | None, set[Hashable]] = {}  # by the caller's tenant; None: callers that nobody knows
+        self._more = Counter[str | None]()
+        self._flushing = asyncio.Lock()
         self._closing = asyncio.Event()
         self._writing: asyncio.Task[None] | None = None
 
     def keep(self, entry: Entry) -> None:
         """Buffer an entry; repeats of the same refusal within a minute are left out."""
         once = entry.who, entry.token, entry.address, entry.action, entry.subject
-        if entry.outcome == REFUSED and not self.is_new(entry.at, once):
+        is_refusal = entry.outcome == REFUSED
+        if is_refusal and not self.is_new(entry.at, (entry.tenant or "") if entry.who else None, once):
             return
-        if len(self._waiting) >= MAX_BUFFERED:
+        # Refusals leave room for what was done: anybody can cause them.
+        if len(self._waiting) >= (MAX_BUFFERED // 2 if is_refusal else MAX_BUFFERED):
             self._lost(1)
         else:
             self._waiting.append(entry)
 
-    def is_new(self, at: int, what: Hashable) -> bool:
-        """Return True if this was not seen in the minute of `at` (epoch ms) yet."""
+    def is_new(self, at: int, tenant: str | None, what: Hashable) -> bool:
+        """Return True if this was not seen in the minute of `at` (epoch ms) yet. `tenant` None: of an unknown caller.
+
+        What is too much for a minute is counted.
+        """
         if at // MINUTE_MS != self._minute:
-            self._minute, self._seen = at // MINUTE_MS, set()
-        if what in self._seen:
+            self._count_more()
+            self._minute, self._seen = at // MINUTE_MS, {}
+        seen = self._seen.setdefault(tenant, set())
+        if what in seen:
             return False
-        if len(self._seen) >= MAX_COUNTED:
-            self._lost(1)
+        if len(seen) >= MAX_COUNTED:
+            self._more[tenant] += 1
             return False
-        self._seen.add(what)
+        seen.add(what)
         return True
+
+    def _count_more(self) -> None:
+        """Buffer an entry for each tenant with more refusals and reads than MAX_COUNTED in the last minute."""
+        at = (self._minute + 1) * MINUTE_MS - 1
+        for tenant, number in self._more.items():
+            self._waiting.append(Entry(at, "", "", "", MORE, str(number), tenant, REFUSED))
+        self._more.clear()
 
     def start(self) -> None:
         """Begin to write in the background."""
@@ -172,6 +192,7 @@ class AuditTrail:
     async def close(self) -> None:
         """Write the buffered entries; those that can't be written are lost."""
         self._closing.set()
+        self._count_more()
         if self._writing is not None:
             # A write that is cancelled may be committed already, and its entries would be written a second time.
             await asyncio.wait([self._writing], timeout=END_TIMEOUT)
@@ -184,11 +205,14 @@ class AuditTrail:
 
     async def flush(self) -> None:
         """Write the buffered entries. Raises StoreError; the entries then stay buffered."""
-        while self._waiting:
-            some = list(islice(self._waiting, BATCH_SIZE))
-            await add_audit(await self._store(), some, notify=self._notify)
-            for _ in some:
-                self._waiting.popleft()
+        if self._more and now_ms() // MINUTE_MS != self._minute:
+            self._count_more()
+        async with self._flushing:
+            while self._waiting:
+                some = list(islice(self._waiting, BATCH_SIZE))
+                await add_audit(await self._store(), some, notify=self._notify)
+                for _ in some:
+                    self._waiting.popleft()
 
     async def _go_on(self) -> None:
         while not self._closing.is_set():

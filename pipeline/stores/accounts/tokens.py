@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
-from sqlalchemy import case, delete, func, insert, or_, select, update
+from sqlalchemy import case, delete, func, insert, or_, select, text, update
 
 from pipeline.stores.database.schema import tokens
 from pipeline.stores.database.store import ThreadStore
@@ -74,9 +75,17 @@ async def tokens_stamp(store: ThreadStore) -> tuple[int, int]:
     return count, int(changed)
 
 
-async def add_token(store: ThreadStore, token: Token) -> None:
-    """Store a new token."""
-    await store.change(insert(tokens), [_row(token)])
+async def add_token(store: ThreadStore, token: Token, most: float = math.inf) -> bool:
+    """Store a new token; return False if its tenant has `most` of them, without sessions."""
+    of_tenant = tokens.c.tenant.is_(None) if token.tenant is None else tokens.c.tenant == token.tenant
+    count = select(func.count()).select_from(tokens).where(of_tenant, NO_SESSION)
+    async with store.writing() as connection:
+        if connection.dialect.name == "postgresql":  # where two could count at the same moment; in SQLite one writes
+            await connection.execute(text("LOCK TABLE tokens IN SHARE ROW EXCLUSIVE MODE"))
+        if (await connection.scalar(count) or 0) >= most:
+            return False
+        await connection.execute(insert(tokens), [_row(token)])
+        return True
 
 
 async def begin_session(store: ThreadStore, token: Token, id_token: str | None, now: int) -> None:

@@ -6,18 +6,20 @@ Each body of a request is stored once for its tenant, and each of its large memb
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from operator import itemgetter
-from typing import Final
+from typing import Any, Final
 
-from sqlalchemy import delete, exists, select
+from sqlalchemy import delete, exists, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.dml import Insert
 
+from pipeline.stores.database.errors import StoreError
 from pipeline.stores.database.ids import DIGEST_BYTES, INSERT, forget_unused, ids_of, numbers_of
 from pipeline.stores.database.keys import Agent, id_and_tenant
 from pipeline.stores.database.schema import (
@@ -110,17 +112,28 @@ HAD: Final = exists().where(request_members.c.value == request_values.c.id)
 SEPARATE_BYTES: Final = 512  # from which on a member is stored separately
 
 
-async def request_bodies(store: ThreadStore, names: Collection[str], tenant: str | None = None) -> dict[str, Fields]:
-    """Return the stored bodies with these hashes, of any tenant or of `tenant`, "" for none. Raises StoreError."""
+async def request_bodies(
+    store: ThreadStore, names: Collection[str], tenant: str | None = None, most: float = math.inf
+) -> dict[str, Fields]:
+    """Return the stored bodies with these hashes, of any tenant or of `tenant`, "" for none.
+
+    A large member that several of them have is the same object. Raises StoreError, also if they have more than `most`
+    bytes together.
+    """
     wanted = sorted({bytes.fromhex(name) for name in names if HASH.fullmatch(name)})
     bodies: dict[str, Fields] = {}
+    size = 0
     async with store.reading() as connection:
         for some in portions(wanted):
             query = select(requests.c.id, requests.c.sha256, requests.c.body).where(requests.c.sha256.in_(some))
             if tenant is not None:
                 query = query.where(requests.c.tenant == (column_text(tenant) or ""))
             rows = {row.id: row for row in await connection.execute(query)}
-            large = await _large(connection, rows)
+            links = await _links(connection, rows)
+            size += sum(len(row.body) for row in rows.values()) + sum(link.size for link in links)
+            if size > most:
+                raise StoreError(f"the requests of the thread have more than {most:,} bytes")
+            large = await _large(connection, links)
             for id_, row in rows.items():
                 bodies[bytes(row.sha256).hex()] = {**json_text.loads(row.body), **large.get(id_, {})}
     return bodies
@@ -166,15 +179,23 @@ def _digest(tenant: str, text: str) -> bytes:
     return hashlib.sha256(json_text.dumps([tenant, text]).encode()).digest()[:DIGEST_BYTES]
 
 
-async def _large(connection: AsyncConnection, ids: Iterable[int]) -> dict[int, Fields]:
-    """Return the large members of these requests."""
-    members = request_members
-    query = select(members.c.request, members.c.name, request_values.c.value).join(
-        request_values, request_values.c.id == members.c.value
-    )
+async def _links(connection: AsyncConnection, ids: Iterable[int]) -> Sequence[Any]:
+    """Return the links of these requests to their large members: request, name, value, and the value's size."""
+    members, values = request_members, request_values
+    sized = select(members.c.request, members.c.name, members.c.value, func.length(values.c.value).label("size"))
+    of_requests = sized.join(values, values.c.id == members.c.value).where(members.c.request.in_(list(ids)))
+    return (await connection.execute(of_requests)).all()
+
+
+async def _large(connection: AsyncConnection, links: Sequence[Any]) -> dict[int, Fields]:
+    """Return the large members of requests, by request; each value is read once."""
+    values: dict[int, Any] = {}
+    for some in portions(sorted({link.value for link in links})):
+        query = select(request_values.c.id, request_values.c.value).where(request_values.c.id.in_(some))
+        values.update({id_: json_text.loads(text) for id_, text in await connection.execute(query)})
     by_request: dict[int, Fields] = {}
-    for request, name, value in await connection.execute(query.where(members.c.request.in_(list(ids)))):
-        by_request.setdefault(request, {})[name] = json_text.loads(value)
+    for link in links:
+        by_request.setdefault(link.request, {})[link.name] = values[link.value]
     return by_request
 
 

@@ -1,11 +1,15 @@
-"""Feedback in the store: the latest record of each feedback id, in the order of the topic's times and offsets."""
+"""Feedback in the store: the latest record of each feedback id, by its offset.
+
+The broker's clock may go back, and a topic made anew begins again with small offsets. So a record is the latest if it
+has a larger offset than the stored one, or a later time than all before.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import delete, or_, select
+from sqlalchemy import case, delete, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.stores.database.held_and_erased import erased_of
@@ -22,7 +26,7 @@ Row = dict[str, Any]
 
 
 class ReceivedFeedback(NamedTuple):
-    """A feedback record with its time (epoch ms of the broker) and its offset, which order the records of an id."""
+    """A feedback record with its time (epoch ms of the broker) and its offset."""
 
     record: FeedbackRecord
     at: int
@@ -32,7 +36,7 @@ class ReceivedFeedback(NamedTuple):
 async def add_feedback(store: ThreadStore, received: Sequence[ReceivedFeedback]) -> int:
     """Store feedback, if newer than the stored; return how many records were skipped since their thread is erased."""
     newest: dict[tuple[str, str], tuple[ThreadKey, ReceivedFeedback]] = {}
-    for item in sorted(received, key=lambda item: (item.at, item.offset)):
+    for item in sorted(received, key=lambda item: item.offset):
         key = thread_of(item.record)
         newest[key_text(key), column_text(item.record["id"]) or ""] = key, item
     async with store.writing() as connection:
@@ -40,32 +44,45 @@ async def add_feedback(store: ThreadStore, received: Sequence[ReceivedFeedback])
         erased = await erased_of(connection, {key for key, _ in newest.values()})
         rows = [_row(text, id_, key, newer) for (text, id_), (key, newer) in newest.items() if key not in erased]
         new = INSERT[connection.dialect.name](feedback)
-        is_newer = or_(
-            feedback.c.at < new.excluded.at,
-            (feedback.c.at == new.excluded.at) & (feedback.c.offset < new.excluded.offset),
-        )
+        is_later = feedback.c.at < new.excluded.at
         change = new.on_conflict_do_update(
             index_elements=[feedback.c.thread_key, feedback.c.id],
-            set_={name: new.excluded[name] for name in ("name", "record", "at", "offset")},
-            where=is_newer,
+            set_={name: new.excluded[name] for name in ("name", "record", "offset")}
+            | {"at": case((is_later, new.excluded.at), else_=feedback.c.at)},
+            where=is_later | (feedback.c.offset < new.excluded.offset),
         )
         if rows:
             await connection.execute(change, rows)
     return sum(thread_of(judgement.record) in erased for judgement in received)
 
 
-async def feedback_of(store: ThreadStore, keys: Collection[ThreadKey]) -> dict[ThreadKey, list[FeedbackRecord]]:
-    """Return the feedback on each of these threads, oldest first, without what was retracted."""
+async def feedback_of(
+    store: ThreadStore, keys: Collection[ThreadKey], newest: int | None = None
+) -> dict[ThreadKey, list[FeedbackRecord]]:
+    """Return the feedback on each of these threads, oldest first, without what was retracted.
+
+    `newest`: how many of all are read; None: all of them.
+    """
     texts = {key_text(key): key for key in keys}
     by_thread: dict[ThreadKey, list[FeedbackRecord]] = {key: [] for key in keys}
     async with store.reading() as connection:
         await certain(connection)
         for some in portions(sorted(texts)):
             query = select(feedback.c.thread_key, feedback.c.record).where(feedback.c.thread_key.in_(some))
+            if newest is not None:
+                query = query.where(feedback.c.name.is_not(None)).order_by(feedback.c.at.desc()).limit(newest)
             for text, record in await connection.execute(query):
                 if record is not None:
                     by_thread[texts[text]].append(record)
     return {key: sorted(some, key=lambda record: (record["at"], record["id"])) for key, some in by_thread.items()}
+
+
+async def author_of(store: ThreadStore, key: ThreadKey, feedback_id: str) -> str | None:
+    """Return who gave stored feedback on a thread; None if there is none, or it does not say."""
+    query = select(feedback.c.record).where(feedback.c.thread_key == key_text(key), feedback.c.id == feedback_id)
+    async with store.reading() as connection:
+        record = await connection.scalar(query)
+    return None if record is None else record.get("by")
 
 
 async def forget_feedback(store: ThreadStore, tenant: str) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from pipeline.policies.budgets import Budget, BudgetAnswers, Per, thread_of
 from turnmill.control.record import ANSWER, NOW, Command
+from turnmill.wire.envelope import encode
 
 HOUR, DAY = 3_600_000, 86_400_000
 MONTH = int(datetime(2026, 3, 1, tzinfo=UTC).timestamp() * 1000)
@@ -19,9 +20,9 @@ def asking(per: Per = "hour", **more: Any) -> Budget:
 
 
 def answer(budget: Budget, now: int, value: Any, tenant: str | None = None, answer_id: str | None = None) -> Command:
-    payload = {"answer_id": answer_id or budget.question(now), "value": value}
+    payload = {"answer_id": answer_id or budget.question(now), "value": value, "asked": {}}
     command_id = f"{value} {now}"
-    return Command(command_id, thread_of(budget)[0], "", tenant, ANSWER, NOW, "ann", now, now + DAY, payload)
+    return Command(command_id, thread_of(budget)[0], "", tenant, ANSWER, NOW, "ann", now, now + DAY, encode(payload))
 
 
 def test_the_first_answer_counts_for_the_rest_of_the_window() -> None:
@@ -36,6 +37,15 @@ def test_the_first_answer_counts_for_the_rest_of_the_window() -> None:
     late = answer(budget, MONTH + HOUR, {"approved": False, "reason": "no"})
     assert answers.take(late, MONTH + HOUR) == late
     assert answers.approved(budget, MONTH + HOUR) is False
+
+
+def test_an_answer_given_before_anybody_asked_does_not_count() -> None:
+    budget = asking()
+    answers = BudgetAnswers([budget])
+    payload = encode({"answer_id": budget.question(MONTH), "value": True})
+    early = Command("early", thread_of(budget)[0], "", None, ANSWER, NOW, "ann", MONTH, MONTH + DAY, payload)
+    assert answers.take(early, MONTH) is None
+    assert answers.approved(budget, MONTH) is None
 
 
 @pytest.mark.parametrize(("value", "approved"), [(True, True), ({"approved": True}, True), ("yes", False), (1, False)])

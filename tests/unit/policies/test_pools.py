@@ -14,7 +14,7 @@ from pipeline.gateway.serving.parts import PACKAGE, PARTS
 from pipeline.policies.pools import POOLS, Pool
 from pipeline.policies.slots import Slots
 from turnmill.capture.passing import Passing
-from turnmill.capture.remembered import Remembered
+from turnmill.remembered import Remembered
 from turnmill.shares import Room, Shares
 
 ROOT: Final = Path(__file__).resolve().parents[3]

@@ -27,8 +27,9 @@ from pipeline.stores.database.schema import tokens
 from pipeline.stores.database.store import ThreadStore
 from tests.support.endpoints import let_in, operations
 from tests.support.gateways import NOBODY, Running, Tokens, client, running
-from tests.support.oidc import CLIENT, SECRET, Provider, providing
+from tests.support.oidc import CLIENT, SECRET, Provider, address, providing
 from tests.support.waiting import PATIENCE, until
+from turnmill.errors import CallerError
 
 RULES = [
     {"role": "operator", "claim": "groups", "value": "operators", "tenant": "*"},
@@ -83,7 +84,7 @@ async def gateway(tmp_path: Path, provider: Provider) -> AsyncIterator[Running]:
 
 @asynccontextmanager
 async def signed_in(gateway: Running, provider: Provider, group: str, **claims: str) -> AsyncIterator[Browser]:
-    provider.claims = {"sub": group, "email": f"{group}@acme.example", "groups": [group], **claims}
+    provider.claims = {**address(group), "groups": [group], **claims}
     async with browser(gateway.url) as one:
         await one.get("/sign-in", follow_redirects=True)
         assert one.cookies.get("turnmill")
@@ -339,7 +340,7 @@ async def test_the_audit_log_has_who_came_and_went(gateway: Running, provider: P
         [session] = await sessions(gateway)
         await one.own("POST", "/sign-out")
     async with signed_in(gateway, provider, "operators") as ann:
-        provider.claims = {"sub": "eve", "email": "eve@acme.example"}
+        provider.claims = address("eve")
         async with browser(gateway.url) as eve:
             assert (await eve.sign_in()).status_code == 403
         provider.wrong = {"aud": "another client"}
@@ -406,7 +407,7 @@ async def test_each_provider_has_rules_of_its_own(tmp_path: Path, provider: Prov
             {"role": "viewer", "claim": "groups", "value": "operators", "tenant": "acme", "provider": "guests"},
         ]
         for one in (provider, other):
-            one.claims = {"sub": "ann", "email": "ann@acme.example", "groups": ["operators"]}
+            one.claims = {**address("ann"), "groups": ["operators"]}
         settings = settings_of(tmp_path, provider).model_copy(
             update={
                 "gateway_oidc": SecretStr(json.dumps(known)),
@@ -428,6 +429,28 @@ async def test_each_provider_has_rules_of_its_own(tmp_path: Path, provider: Prov
                 came = await mixed.get(answer.headers["location"].replace("/sign-in/guests/", "/sign-in/staff/"))
                 assert came.status_code == 400
                 assert await status(mixed) == 401
+
+
+async def test_an_address_that_nobody_verified_is_nobodys(tmp_path: Path, provider: Provider) -> None:
+    rules = [{"role": "operator", "claim": "email", "value": "ann@acme.example", "tenant": "*"}]
+    settings = settings_of(tmp_path, provider).model_copy(update={"gateway_oidc_roles": json.dumps(rules)})
+    async with running(settings) as gateway:
+        for verified, answer in ((False, 403), (None, 403), (True, 200)):
+            provider.claims = {**address("ann"), "email_verified": verified, "sub": "u-7"}
+            async with browser(gateway.url) as one:
+                came = await one.sign_in()
+                assert came.status_code == answer, verified
+                assert ("You are ann@acme.example (u-7)" in came.text) == (answer == 403)
+
+
+async def test_a_rule_that_two_providers_could_satisfy_is_refused(tmp_path: Path, provider: Provider) -> None:
+    known = [
+        {"name": name, "issuer": provider.url, "client_id": CLIENT, "client_secret": SECRET} for name in ("a", "b")
+    ]
+    settings = settings_of(tmp_path, provider).model_copy(update={"gateway_oidc": SecretStr(json.dumps(known))})
+    with pytest.raises(CallerError, match="add `provider`, one of a, b"):
+        async with running(settings):
+            pass
 
 
 async def test_who_has_none_of_it_asks_the_store_nothing_more(gateway_settings: Settings, tokens: Tokens) -> None:

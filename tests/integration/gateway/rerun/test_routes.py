@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
 from pydantic import SecretStr
 
 from pipeline.kafka.reading import records_of
+from pipeline.policies.budgets import Budget, State
 from pipeline.settings import Settings
+from pipeline.stores.content.store import ContentStore
+from pipeline.stores.database.errors import StoreError
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.turns import write_turns
 from tests.integration.stores.test_rerun import ASKED, KEY, answer
@@ -98,12 +101,43 @@ async def test_who_may_and_what_is_refused(settings: Settings, upstream: Upstrea
                 ({"base_url": "http://169.254.169.254"}, HEADERS, "base_url"),
                 ({"values": {"model.name": 1}}, HEADERS, "model is no object"),
                 ({"turn": "nothing"}, HEADERS, "no such answer"),
+                ({"model": "../../files"}, HEADERS, "no model has the name"),
                 ({}, {"Turnmill-Provider-Key": KEY * 100}, "Turnmill-Provider-Key"),
             ):
                 found = await http.post("/v1/threads/chat/rerun", json=body, headers=headers)
                 assert found.status_code in (400, 422), found.text
                 assert said.lower() in found.text.lower(), found.text
                 assert KEY not in found.text
+    assert upstream.asked == []
+
+
+async def test_a_budget_that_is_used_up_refuses_it(
+    settings: Settings, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def states(_: Any, budgets: Sequence[Budget], now: int) -> list[State]:
+        return [State(budget, budget.limit, now - 1, now + 60_000) for budget in budgets]
+
+    monkeypatch.setattr("pipeline.gateway.budgets.memory.states", states)
+    budgets = [{"name": "acme", "tenant": "acme", "per": "month", "tokens": 1, "enforce": "refuse"}]
+    tokens = Tokens()
+    more = {"gateway_tokens": SecretStr(tokens.setting), "budgets": json.dumps(budgets)}
+    async with running(settings.model_copy(update=more)) as gateway:
+        for token, status in ((tokens.acme, 429), (tokens.globex, 200)):
+            async with client(gateway.url, token) as http:
+                answered = await http.post("/v1/threads/chat/rerun", json={"publish": False}, headers=HEADERS)
+                assert answered.status_code == status, answered.text
+    assert len(upstream.asked) == 1
+
+
+async def test_more_than_a_response_may_hold_is_not_read_for_it(settings: Settings, upstream: Upstream) -> None:
+    async def too_large(*_: Any) -> Any:
+        raise StoreError("the values have more than 10 bytes")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ContentStore, "inlined", too_large)
+        async with running(settings) as gateway, client(gateway.url) as http:
+            answered = await http.post("/v1/threads/chat/rerun", json={}, params={"tenant": "acme"}, headers=HEADERS)
+            assert (answered.status_code, "more than 10 bytes" in answered.text) == (409, True), answered.text
     assert upstream.asked == []
 
 

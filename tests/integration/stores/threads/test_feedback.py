@@ -58,6 +58,24 @@ async def test_it_is_taken_back_for_good(store: ThreadStore) -> None:
     assert await values(store, thread_of(first.record)) == {thread_of(first.record): {}}
 
 
+async def test_a_correction_counts_whatever_the_brokers_clock_says(store: ThreadStore) -> None:
+    first, later = said("chat", "a", 1, 1)._replace(at=9_000), said("chat", "a", 2, 2)._replace(at=1_000)
+    await add_feedback(store, [first])
+    await add_feedback(store, [later])
+    await add_feedback(store, [first])  # read again
+    key = thread_of(first.record)
+    assert await values(store, key) == {key: {"a": 2}}
+    of_a_new_topic = said("chat", "a", 3, 0)._replace(at=10_000)
+    await add_feedback(store, [of_a_new_topic])
+    assert await values(store, key) == {key: {"a": 3}}
+
+
+async def test_the_newest_of_much_feedback(store: ThreadStore) -> None:
+    await add_feedback(store, [said("chat", f"id {n}", n, 3 * n) for n in range(20)])
+    key = thread_of(said("chat", "a", 1, 1).record)
+    assert {record["id"] for record in (await feedback_of(store, [key], 3))[key]} == {"id 17", "id 18", "id 19"}
+
+
 async def test_it_goes_with_its_thread_and_stays_away(
     store: ThreadStore, record: Any, store_url: str, tmp_path: Path
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import func, select
 
 from pipeline.policies.retention import DAY_MS, Retention
+from pipeline.stores.database.errors import StoreError
 from pipeline.stores.database.schema import request_members, request_values, requests, turn_requests, turns
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.erasure import delete_thread
@@ -71,7 +72,12 @@ async def test_large_members_are_kept_once_where_small_ones_differ(store: Thread
     bodies = [body(metadata={"request": n}, previous_response_id=f"resp_{n}") for n in range(50)]
     await write_turns(store, [asking(record, one, run=f"r{n}") for n, one in enumerate(bodies)])
     assert await counted(store) == (50, 2, 100, 50)
-    assert await request_bodies(store, [digest(one) for one in bodies]) == {digest(one): one for one in bodies}
+    names = [digest(one) for one in bodies]
+    read = await request_bodies(store, names)
+    assert read == {digest(one): one for one in bodies}
+    assert len({id(one["tools"]) for one in read.values()}) == 1, "it is read once"
+    with pytest.raises(StoreError, match="more than 100,000 bytes"):
+        await request_bodies(store, names, most=100_000)
 
 
 async def test_it_comes_back_as_equal_json(store: ThreadStore, record: Any) -> None:

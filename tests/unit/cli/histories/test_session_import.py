@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -356,6 +357,7 @@ def test_the_usual_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(CallerError, match=r"\.claude/projects does not exist: name the folder"):
         files_of(SOURCES["claude-code"], [])
     path = Claude("one").write(tmp_path / ".claude")
+    os.mkfifo(path.with_name("waits.jsonl"))  # nobody writes there
     other = Codex("one").write(tmp_path / ".codex")
     kept = Opencode("one").write(tmp_path / ".local" / "share")
     assert files_of(SOURCES["claude-code"], []) == [path]

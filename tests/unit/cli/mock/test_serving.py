@@ -128,6 +128,16 @@ async def test_what_is_no_call_is_refused(path: str, body: Any, status: int) -> 
     assert (await answered([], path, body))[0] == status
 
 
+@pytest.mark.parametrize("headers", [{"Host": "page.example"}, {"Origin": "https://page.example"}])
+async def test_no_web_page_reads_what_was_recorded(headers: dict[str, str]) -> None:
+    async with (
+        Mock(Tape(calls("openai-chat"))).serving() as url,
+        aiohttp.ClientSession(headers=headers) as session,
+        session.post(url + PATHS["openai-chat"], json=BODIES["openai-chat"]) as answer,
+    ):
+        assert (answer.status, TEXT in await answer.text()) == (403, False)
+
+
 async def test_events_that_say_something_else_than_the_store_are_not_sent() -> None:
     found = calls("openai-chat", recorded=False)
     again = as_recorded(found, {"another hash"}, {"run-1": []}, lambda event: event)

@@ -29,7 +29,9 @@ def proxy() -> tuple[ProgramProxy, str]:
 def test_a_path_names_its_server(path: str, target: Target | None) -> None:
     found, token = proxy()
     assert found.target(token + path) == target
-    assert found.target("/other" + path) is None
+    assert found.target("/-" + path, token[1:]) == target, "in a header"
+    for wrong in ("", "other"):
+        assert found.target(f"/{wrong or '-'}{path}", wrong) is None
 
 
 def test_calls_of_hosts_that_nobody_named_are_captured_under_the_host() -> None:

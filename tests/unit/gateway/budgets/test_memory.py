@@ -13,6 +13,7 @@ from pipeline.policies.budgets import Budget, State, thread_of
 from pipeline.stores.threads.reading import WaitingWanted
 from turnmill.clock import now_ms
 from turnmill.control.record import ANSWER, NOW, Command
+from turnmill.wire.envelope import encode
 
 ASKS = Budget("b", "tokens", 100, "month", "acme", agent="a", enforce="ask")
 REFUSES = Budget("r", "tokens", 100, "month", enforce="refuse")
@@ -42,8 +43,8 @@ def memory(monkeypatch: pytest.MonkeyPatch) -> Budgets:
 
 def answered(memory: Budgets, *, value: bool) -> None:
     now = now_ms()
-    payload = {"answer_id": ASKS.question(now), "value": value}
-    command = Command("c", thread_of(ASKS)[0], "", "acme", ANSWER, NOW, "ann", now, now + 1000, payload)
+    payload = {"answer_id": ASKS.question(now), "value": value, "asked": {}}
+    command = Command("c", thread_of(ASKS)[0], "", "acme", ANSWER, NOW, "ann", now, now + 1000, encode(payload))
     assert memory.answers.take(command, now) == command
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -73,12 +74,36 @@ async def test_a_write_that_runs_when_it_closes_is_not_repeated() -> None:
     assert store.entries == [ENTRY, ENTRY]
 
 
-def test_the_same_counts_once_a_minute_and_a_thousand_at_most() -> None:
-    lost = list[int]()
-    trail = AuditTrail(Store(), lost.append, notify=True)
-    assert [trail.is_new(at, "x") for at in (0, 59_999, 60_000, 60_001)] == [True, False, True, False]
-    assert sum(trail.is_new(120_000, number) for number in range(5_000)) == audit_trail.MAX_COUNTED
-    assert sum(lost) == 5_000 - audit_trail.MAX_COUNTED
+async def test_the_same_counts_once_a_minute_and_of_more_than_a_thousand_their_number() -> None:
+    store = Store()
+    trail = AuditTrail(store, list[int]().append, notify=True)
+    assert [trail.is_new(at, "acme", "x") for at in (0, 59_999, 60_000, 60_001)] == [True, False, True, False]
+    assert sum(trail.is_new(120_000, "acme", number) for number in range(5_000)) == audit_trail.MAX_COUNTED
+    await trail.close()
+    [more] = store.entries
+    assert (more.at, more.action, more.tenant, more.outcome) == (179_999, audit_trail.MORE, "acme", "refused")
+    assert more.subject == str(5_000 - audit_trail.MAX_COUNTED)
+
+
+def test_strangers_leave_the_entries_of_others_alone() -> None:
+    trail = AuditTrail(Store(), list[int]().append, notify=True)
+    for number in range(2 * audit_trail.MAX_COUNTED):
+        trail.is_new(0, None, number)
+        trail.is_new(0, "evil", number)
+    assert trail.is_new(0, "acme", "thread.export")
+
+
+async def test_refusals_leave_room_for_what_was_done() -> None:
+    store, lost = Store(), list[int]()
+    trail = AuditTrail(store, lost.append, notify=True)
+    store.away = True
+    for number in range(audit_trail.MAX_BUFFERED):
+        trail.keep(replace(ENTRY, at=number * 60_000, outcome="refused"))
+    trail.keep(ENTRY)
+    store.away = False
+    await trail.close()
+    assert store.entries[-1] == ENTRY
+    assert len(store.entries) == audit_trail.MAX_BUFFERED // 2 + 1
 
 
 def test_a_line_that_names_an_action_is_an_entry_of_who_acts() -> None:

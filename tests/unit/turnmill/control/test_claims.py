@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 from turnmill.control.claims import Claims, answer_id, open_answers
 from turnmill.control.record import ANSWER, NOW, STEER, Command, command_of
 from turnmill.control.steering import MAX_WAITING, NO_STEERING, TOO_MANY, Inbox
+from turnmill.wire.envelope import encode
 
 THREAD = "8e06a734-32f3-584c-a380-4e57c9b39f3f"
 LATER = 2_000_000_000_000
@@ -15,11 +17,11 @@ LATER = 2_000_000_000_000
 
 def answering(name: str, question: str = "q", tenant: str | None = None, **more: Any) -> Command:
     payload = {"answer_id": question, "value": name, "asked": {"id": "c1"}, "dialect": "vercel-ai"}
-    return Command(name, THREAD, "r", tenant, ANSWER, NOW, f"by {name}", 1, LATER, payload | more)
+    return Command(name, THREAD, "r", tenant, ANSWER, NOW, f"by {name}", 1, LATER, encode(payload | more))
 
 
 def state(of: str, name: str) -> dict[str, Any]:
-    return {"kind": "state", "payload": {"command_id": of, "state": name}}
+    return {"kind": "state", "thread_id": THREAD, "payload": {"command_id": of, "state": name}}
 
 
 def found(*records: dict[str, Any], tenant: str | None = None) -> list[str]:
@@ -45,12 +47,34 @@ def test_it_stays_until_a_run_has_it() -> None:
     assert found(*records, state("a", "acknowledged"), answering("b").record) == [], "the question is answered"
 
 
-def test_a_winner_that_is_forgotten_makes_room() -> None:
-    claims = Claims(2)
-    for name in "abc":
-        assert claims.take(answering(name, name)).id == name
-    assert [one.id for one in claims.open(None, THREAD, 2)] == ["b", "c"]
-    assert claims.open(None, THREAD, LATER) == [], "it has expired"
+def test_no_first_answer_is_forgotten_before_it_expires() -> None:
+    claims = Claims(4_000)
+    winners = [claims.take(answering(str(number), str(number)), 1) for number in range(20)]
+    assert len([winner for winner in winners if winner]) == 9
+    assert [winner and winner.id for winner in winners[:9]] == [str(number) for number in range(9)]
+    later = claims.take(answering("later", "0"), 1)
+    assert later is not None
+    assert later.id == "0", "the first still counts"
+    after = claims.take(answering("after", "0"), LATER)
+    assert after is not None
+    assert after.id == "after", "what has expired makes room"
+
+
+def test_a_tenant_that_answers_much_leaves_room_for_others() -> None:
+    claims = Claims(400_000)
+    for number in range(2_000):
+        command = answering(str(number), str(number), tenant="evil")
+        if claims.has_room(command):
+            claims.take(command, 1)
+    assert not claims.has_room(answering("more", "more", tenant="evil"))
+    assert claims.has_room(answering("a", tenant="acme"))
+
+
+def test_an_answer_takes_no_more_memory_than_its_bytes() -> None:
+    value: Any = json.loads("[" * 20 + "]" * 20)
+    command = answering("a", value=[value] * 1_000)
+    assert command.size < 60_000
+    assert command.payload["value"] == [value] * 1_000
 
 
 def test_ids_are_of_the_run_and_the_question() -> None:
@@ -63,7 +87,7 @@ def test_an_answer_survives_its_record() -> None:
 
 
 def steering(name: str) -> Command:
-    return Command(name, THREAD, "r", None, STEER, NOW, "ann", 1, LATER, {"text": name})
+    return Command(name, THREAD, "r", None, STEER, NOW, "ann", 1, LATER, encode({"text": name}))
 
 
 def test_messages_are_taken_up_once() -> None:

@@ -1,0 +1,76 @@
+"""The streams by which publishers receive commands."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from pipeline.policies.pools import COMMAND_STREAMS
+from topics.thread_key import ThreadKey
+from turnmill.control.record import ANSWER, STOP, Command
+from turnmill.shares import Shares
+from turnmill.wire.envelope import encode
+
+MAX_WAITING: Final = 1_000  # commands that may be queued for one stream; none is copied for it
+
+
+@dataclass(slots=True, eq=False)
+class _Stream:
+    """`tenant` None: the commands of all. `missed`: a command did not fit into its queue."""
+
+    tenant: str | None
+    waiting: asyncio.Queue[Command] = field(default_factory=lambda: asyncio.Queue(MAX_WAITING))
+    missed: bool = False
+
+
+class CommandStreams:
+    """The open streams. `erased` returns the deleted ones of some threads."""
+
+    def __init__(self, erased: Callable[[Sequence[ThreadKey]], Awaitable[set[ThreadKey]]]) -> None:
+        self._erased = erased
+        self._streams: set[_Stream] = set()
+        self._listening = Shares()
+
+    def has_room(self, tenant: str | None) -> bool:
+        """Return True if a tenant may open one more stream."""
+        return self._listening.allows(tenant, 1, COMMAND_STREAMS.size)
+
+    def offer(self, command: Command) -> None:
+        """Hand a command to the streams of its tenant. One whose queue is full ends, and its reader returns for it."""
+        for stream in self._streams:
+            if stream.tenant in (None, command.tenant):
+                try:
+                    stream.waiting.put_nowait(command)
+                except asyncio.QueueFull:
+                    stream.missed = True
+
+    async def opened(
+        self, tenant: str | None, silence: float, earlier: Sequence[Command]
+    ) -> AsyncGenerator[bytes | None]:
+        """Yield records of `earlier` commands, answers last, then of new ones; None after a silence (seconds)."""
+        mine = _Stream(tenant)
+        self._streams.add(mine)
+        self._listening.add(tenant, 1)
+        try:
+            for command in sorted(earlier, key=lambda command: command.kind == ANSWER):
+                if tenant in (None, command.tenant) and not await self._is_erased(command):
+                    yield encode(command.record)
+            while not (mine.missed and mine.waiting.empty()):
+                try:
+                    async with asyncio.timeout(silence):
+                        command = await mine.waiting.get()
+                except TimeoutError:
+                    yield None
+                else:
+                    if not await self._is_erased(command):
+                        yield encode(command.record)
+        finally:
+            self._streams.discard(mine)
+            self._listening.add(tenant, -1)
+
+    async def _is_erased(self, command: Command) -> bool:
+        """Return True for words of a thread that was deleted. A stop has none, and reaches a run that goes on."""
+        key = ThreadKey.of(command.thread_id, command.tenant)
+        return command.kind != STOP and key in await self._erased([key])
