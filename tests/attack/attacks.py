@@ -6,6 +6,7 @@ from typing import Final
 
 from tests.attack import (
     bulk,
+    commanding,
     cost,
     doors,
     erasing,
@@ -29,6 +30,7 @@ ATTACKS: Final[tuple[Attack, ...]] = (
     *names.ATTACKS,
     *poison.ATTACKS,
     *bulk.ATTACKS,
+    *commanding.ATTACKS,
     *webhooks.ATTACKS,
     *erasing.ATTACKS,
     *proxying.ATTACKS,
