@@ -23,6 +23,7 @@ RUN_INFO: Final[dict[str, type[str] | tuple[type, ...]]] = {
     "external_id": str,
     "thread": (dict,),
 }
+READ_APART: Final[dict[str, type]] = {"traceparent": str, "imported": bool}  # further keys
 
 
 # Constructors made by `dataclass` are interpreted even in a compiled module, so parts and messages have their own.
@@ -123,7 +124,7 @@ class Context:
     parent_thread_id: str | None = None
     continues: str | None = None
     replaces: str | None = None
-    started_at: str | int | None = None
+    started_at: str | int | float | None = None
     external_id: str | None = None
     traceparent: str | None = None  # the first one that came
     thread: Fields | None = None  # facts about its thread, from the publisher
@@ -141,6 +142,7 @@ class Context:
                 setattr(self, name, value)
             else:
                 wrong.append(name)
+        wrong += [name for name, kind in READ_APART.items() if not isinstance(info.get(name), kind | None)]
         self.imported = self.imported or info.get("imported") is True
         if info.get("request") is not None:
             self.request = info["request"]
