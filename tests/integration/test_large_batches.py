@@ -80,7 +80,7 @@ async def test_what_is_set_aside_comes_back_record_by_record(applied_settings: S
         (letter,) = await until(lambda: read_all(applied_settings, DEAD_LETTERS), worker.text)
         said = dead_letter.from_record(letter.key, letter.value, letter.headers)  # type: ignore[attr-defined]
         assert said.reason is Reason.TOO_LARGE
-        assert (said.value or b"")[HEADER.size:] == batch[HEADER.size:]  # before it is what the broker writes
+        assert (said.value or b"")[HEADER.size :] == batch[HEADER.size :]  # before it is what the broker writes
         done = await turnmill(applied_settings, "dlq", "redrive", "--reason", "too_large")
         assert done.stdout.startswith("4,800 published again to"), done
         await wait_until_stored(applied_settings, 200, [worker])
