@@ -175,7 +175,7 @@ def screened(
         why = piece = None
         size, records = batch.end - batch.start, 1
         try:
-            if reading is not None and reading.needed(partition, data, batch.start):
+            if reading is not None and reading.large and reading.needed(partition, data, batch.start):
                 raise TooLarge
             size, records = _size(batch, data, most)
         except TooLarge as error:
