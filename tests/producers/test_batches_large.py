@@ -20,7 +20,7 @@ from tests.support.topic_records import read_all
 from tests.support.waiting import until
 from tests.support.workers import WorkerProcess
 from topics.catalog import DEAD_LETTERS, EVENTS
-from turnmill.kafka.unpacking import Reading
+from turnmill.kafka.pieces import Reading
 
 TUNED = ("batch.size=1048576", "linger.ms=200", "compression.type=zstd", "buffer.memory=268435456")
 USUAL = ("linger.ms=5", "compression.type=zstd")

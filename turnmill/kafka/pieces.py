@@ -9,7 +9,9 @@ The format: https://kafka.apache.org/documentation/#messageformat
 from __future__ import annotations
 
 import gzip
+import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from io import BytesIO
 from struct import Struct
 from typing import Final, NamedTuple
@@ -17,7 +19,7 @@ from typing import Final, NamedTuple
 import cramjam
 from aiokafka.record.util import calc_crc32c, decode_varint
 
-from turnmill.limits import BATCH_BYTES, PIECE_BYTES, PIECE_RECORDS, PIECED_RECORDS
+from turnmill.limits import BATCH_BYTES, PIECE_BYTES, PIECE_RECORDS, PIECED_BYTES, PIECED_RECORDS
 
 HEADER: Final = Struct(">qiibIhiqqqhii")  # of a batch of format 2
 OVERHEAD: Final = 12  # bytes of a batch that its length field does not count
@@ -29,6 +31,7 @@ XERIAL_HEADER: Final = 16
 LZ4_FRAME: Final = b"\x04\x22\x4d\x18"
 CHUNK: Final = 65_536
 WINDOW: Final = 8_388_608  # bytes that zstd may look back at; its format advises readers to have that many
+FORGOTTEN_AFTER: Final = 10.0  # seconds without a fetch of a batch that is read piece by piece
 VARINT: Final = 10  # bytes at most
 BEHIND_THE_END: Final = bytes(4 * VARINT)  # so that the head of the last record can be read as any other's
 
@@ -131,6 +134,50 @@ class Pieces:
                 raise TooLarge(f"it unpacks to more than {self._most:,} bytes")
             self._held = self._held[self._start :] + (BEHIND_THE_END if chunk is None else chunk)
             self._start = 0
+
+
+@dataclass(slots=True)
+class Allowance:
+    """The number of bytes and records that the rest of a fetch response may unpack to: none once it is cut."""
+
+    bytes: int
+    records: int
+
+
+@dataclass(slots=True)
+class Reading:
+    """The batch that a consumer reads piece by piece: at most one, so others wait, and memory is bounded.
+
+    `offsets`: what was asked for, by TOPIC/PARTITION; `large`: by the same, the header of a batch that needs pieces;
+    `waiting`: a batch was cut because of another partition's.
+    """
+
+    offsets: dict[str, int] = field(default_factory=dict)
+    large: dict[str, bytes] = field(default_factory=dict)
+    waiting: bool = False
+    _partition: str = ""
+    _pieces: Pieces | None = None
+    _at: float = 0.0  # time.monotonic()
+
+    def needed(self, partition: str, data: bytes, start: int) -> bool:
+        """Return True if the batch at `start` is known to need pieces, without unpacking it again."""
+        head = self.large.get(partition)
+        return head is not None and data.startswith(head, start)
+
+    def piece(self, partition: str, data: bytes, left: Allowance) -> Piece | None:
+        """Return the next piece of a batch; None if it has to wait. Raises TooLarge and ValueError."""
+        now, head, offset = time.monotonic(), data[: HEADER.size], self.offsets.get(partition, 0)
+        pieces, known = self._pieces, self.needed(partition, data, 0)
+        self.large[partition] = head
+        if pieces is not None and self._partition != partition and now - self._at < FORGOTTEN_AFTER:
+            self.waiting = True
+            return None
+        self._pieces = None  # in case of an error
+        if pieces is None or self._partition != partition or not known or pieces.at > offset:
+            pieces = Pieces(data, PIECED_BYTES)
+        piece = pieces.take(offset, min(PIECE_BYTES, left.bytes), min(PIECE_RECORDS, left.records))
+        self._pieces, self._partition, self._at = pieces if piece.more else None, partition, now
+        return piece
 
 
 def _unpacked(codec: int, packed: bytes) -> Iterator[bytes]:

@@ -16,9 +16,7 @@ import gzip
 import logging
 import mmap
 import threading
-import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from functools import partial
 from io import BytesIO
 from struct import Struct
@@ -38,16 +36,15 @@ from turnmill.kafka.pieces import (
     OVERHEAD,
     XERIAL,
     XERIAL_HEADER,
-    Piece,
+    Allowance,
     Pieces,
+    Reading,
     TooLarge,
 )
 from turnmill.limits import (
     BATCH_BYTES,
     BATCH_RECORDS,
     FETCHED_BYTES,
-    PIECE_BYTES,
-    PIECE_RECORDS,
     PIECED_BYTES,
     UNPACKED_BYTES,
 )
@@ -59,7 +56,6 @@ CONTROL, LOG_TIME = 0x20, 0x08  # of a batch's attributes
 SMALLEST_OLD: Final = 26  # bytes of a message of the formats 0 and 1
 SMALLEST_BLOCK: Final = 1_024  # as which each block of snappy counts
 WAIT: Final = 0.1  # seconds
-FORGOTTEN_AFTER: Final = 10.0  # seconds without a fetch of a batch that is read piece by piece
 
 log = logging.getLogger(__name__)
 _kept = threading.local()
@@ -106,50 +102,6 @@ async def _send(
     else:
         fitting[node] = sum(len(records) for _, partitions in response.topics for *_, records in partitions)
     return response
-
-
-@dataclass(slots=True)
-class Allowance:
-    """The number of bytes and records that the rest of a fetch response may unpack to: none once it is cut."""
-
-    bytes: int
-    records: int
-
-
-@dataclass(slots=True)
-class Reading:
-    """The batch that a consumer reads piece by piece: at most one, so others wait, and memory is bounded.
-
-    `offsets`: what was asked for, by TOPIC/PARTITION; `large`: by the same, the header of a batch that needs pieces;
-    `waiting`: a batch was cut because of another partition's.
-    """
-
-    offsets: dict[str, int] = field(default_factory=dict)
-    large: dict[str, bytes] = field(default_factory=dict)
-    waiting: bool = False
-    _partition: str = ""
-    _pieces: Pieces | None = None
-    _at: float = 0.0  # time.monotonic()
-
-    def needed(self, partition: str, data: bytes, start: int) -> bool:
-        """Return True if the batch at `start` is known to need pieces, without unpacking it again."""
-        head = self.large.get(partition)
-        return head is not None and data.startswith(head, start)
-
-    def piece(self, partition: str, data: bytes, left: Allowance) -> Piece | None:
-        """Return the next piece of a batch; None if it has to wait. Raises TooLarge and ValueError."""
-        now, head, offset = time.monotonic(), data[: HEADER.size], self.offsets.get(partition, 0)
-        pieces, known = self._pieces, self.needed(partition, data, 0)
-        self.large[partition] = head
-        if pieces is not None and self._partition != partition and now - self._at < FORGOTTEN_AFTER:
-            self.waiting = True
-            return None
-        self._pieces = None  # in case of an error
-        if pieces is None or self._partition != partition or not known or pieces.at > offset:
-            pieces = Pieces(data, PIECED_BYTES)
-        piece = pieces.take(offset, min(PIECE_BYTES, left.bytes), min(PIECE_RECORDS, left.records))
-        self._pieces, self._partition, self._at = pieces if piece.more else None, partition, now
-        return piece
 
 
 class Batch(NamedTuple):

@@ -19,8 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnmill.kafka import pieces, unpacking
-from turnmill.kafka.pieces import BEHIND_CHECKSUM, HEADER, Pieces, TooLarge
-from turnmill.kafka.unpacking import Allowance, Reading, refused_records, screened
+from turnmill.kafka.pieces import BEHIND_CHECKSUM, HEADER, Allowance, Pieces, Reading, TooLarge
+from turnmill.kafka.unpacking import refused_records, screened
 from turnmill.limits import BATCH_RECORDS, FETCHED_BYTES, PIECE_BYTES
 from turnmill.wire.envelope import batch_refusal
 
@@ -79,7 +79,7 @@ def test_every_record_is_read_with_its_offset(name: str, gaps: list[int], sizes:
     values: list[bytes | None] = [b"v%d" % delta * size or None for delta, size in zip(deltas, sizes, strict=False)]
     data = batch(body(values, deltas), len(values), deltas[-1] + 2, name, 7) + of([b"next"], offset=deltas[-1] + 10)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(unpacking, "PIECE_BYTES", 200)
+        patched.setattr(pieces, "PIECE_BYTES", 200)
         patched.setattr(unpacking, "BATCH_RECORDS", 1 if name == "none" else 10**6)
         records = list(read_on(data, max(0, 7 + begin), deltas[-1] + 11, Reading(), most=10))
     assert [record.offset for record in records] == [
@@ -138,12 +138,12 @@ def test_a_batch_of_a_partition_that_is_gone_makes_nobody_wait(monkeypatch: pyte
     reading = Reading()
     large = of([bytes(1_000)] * 60_000)
     assert screened(large, "t/0", Allowance(FETCHED_BYTES, BATCH_RECORDS), reading=reading)
-    monkeypatch.setattr(unpacking, "FORGOTTEN_AFTER", 0.0)
+    monkeypatch.setattr(pieces, "FORGOTTEN_AFTER", 0.0)
     assert screened(large, "t/1", Allowance(FETCHED_BYTES, BATCH_RECORDS), reading=reading)
 
 
 def test_what_lies_beyond_the_bound_of_cost_is_set_aside(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unpacking, "PIECED_BYTES", 30_000_000)
+    monkeypatch.setattr(pieces, "PIECED_BYTES", 30_000_000)
     data = of([bytes(1_000)] * 60_000)
     *records, last = read_on(data, 0, 60_000, Reading())
     assert [record.offset for record in records] == list(range(len(records)))
