@@ -142,7 +142,9 @@ class Context:
                 setattr(self, name, value)
             else:
                 wrong.append(name)
-        wrong += [name for name, kind in READ_APART.items() if not isinstance(info.get(name), kind | None)]
+        for name, other in READ_APART.items():
+            if info.get(name) is not None and not isinstance(info[name], other):
+                wrong.append(name)
         self.imported = self.imported or info.get("imported") is True
         if info.get("request") is not None:
             self.request = info["request"]
