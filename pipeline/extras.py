@@ -31,7 +31,7 @@ EXTRAS: Final[dict[str, Extra]] = {
         "a worker, the store, and the commands that ask Kafka and the store",
         (
             *("aiohttp", "aiosqlite", "alembic", "asyncpg", "cryptography", "faust", "genai_prices", "obstore"),
-            *("prometheus_client", "rich", "sqlalchemy", "uvloop"),
+            *("prometheus_client", "rich", "sqlalchemy", "uvloop", "zstandard"),
         ),
         ("tools",),
     ),

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
 
 from turnmill.errors import InvalidRecord
 from turnmill.limits import NAMED_CHARACTERS, TENANT_CHARACTERS
 from turnmill.publish.run_info import RunInfo
-from turnmill.wire.envelope import MAX_INTEGER, loads
+from turnmill.wire.envelope import MAX_INTEGER, integer, loads
 from turnmill.wire.registry import WIRES
 
+Integer = Annotated[int, BeforeValidator(integer)]
+Number = Annotated[int, Field(ge=0, le=MAX_INTEGER), BeforeValidator(integer)]
 Named = Annotated[str, StringConstraints(min_length=1, max_length=NAMED_CHARACTERS)]
 
 
@@ -23,17 +25,17 @@ class AgentEvent(BaseModel):
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
-    v: Literal[1]
+    v: Annotated[Literal[1], BeforeValidator(lambda value: None if value is True else integer(value))]  # True == 1
     thread_id: Annotated[str, StringConstraints(pattern=r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$")]
     run_id: Named
     agent_id: Named
-    seq: Annotated[int, Field(ge=0, le=MAX_INTEGER, strict=True)]
-    ts: Annotated[int, Field(ge=0, le=MAX_INTEGER, strict=True)]
+    seq: Number
+    ts: Number
     dialect: Annotated[
         str, Field(min_length=1, max_length=NAMED_CHARACTERS, description="Name of a wire.", examples=list(WIRES))
     ]
     events: list[dict[str, Any]]
-    dt: list[Annotated[int, Field(strict=True)]] | None = None
+    dt: Annotated[list[Integer] | None, Field(description="As many as `events`.")] = None
     tenant: Annotated[str, StringConstraints(max_length=TENANT_CHARACTERS)] | None = None
     run: RunInfo | None = None
     end: Literal["complete", "aborted", "error", "disconnected"] | None = None
@@ -42,7 +44,7 @@ class AgentEvent(BaseModel):
 def explain(data: bytes) -> list[str]:
     """Return the faults of a record's value, a line each; empty for a valid envelope."""
     try:
-        AgentEvent.model_validate(loads(data))
+        AgentEvent.model_validate(loads(data), strict=True)
     except InvalidRecord as error:
         return [str(error)]
     except ValidationError as error:

@@ -19,13 +19,26 @@ OUTPUT_BYTES: Final = 20_971_520
 """The largest batch on topics that the pipeline writes: a turn of many messages, or a dead letter that is a batch."""
 
 UNPACKED_BYTES: Final = OUTPUT_BYTES
-"""One batch of records unpacked: 40 KB can unpack to a gigabyte, and a client unpacks a batch as a whole."""
+"""A batch of records that is unpacked as a whole: 40 KB can unpack to a gigabyte. A larger one is read in pieces."""
+
+PIECE_BYTES: Final = 4_194_304
+"""A piece of a batch that is read so, unpacked."""
+
+PIECE_RECORDS: Final = 10_000
+"""Records of such a piece: each becomes objects, however small it is."""
+
+PIECED_BYTES: Final = 268_435_456
+"""A batch that is read piece by piece, unpacked: what it costs is bounded. The rest of a larger one is a dead letter,
+which `turnmill dlq redrive` brings back record by record."""
+
+PIECED_RECORDS: Final = 1_000_000
+"""Records of a batch that is read piece by piece; a larger one is a dead letter, as above."""
 
 FETCHED_BYTES: Final = 67_108_864
 """All batches of a response of a broker, unpacked; the rest is fetched again when these are read."""
 
 BATCH_RECORDS: Final = 50_000
-"""Records of a batch, and of all batches of a response: each becomes objects, however small it is."""
+"""Records of a batch that is read as a whole, and of all of a response: each becomes objects, however small it is."""
 
 LEVELS: Final = 1024
 """Levels of nesting in JSON from outside: code that walks it recurses once per level."""

@@ -23,6 +23,7 @@ RUN_INFO: Final[dict[str, type[str] | tuple[type, ...]]] = {
     "external_id": str,
     "thread": (dict,),
 }
+READ_APART: Final[dict[str, type]] = {"traceparent": str, "imported": bool}  # further keys
 
 
 # Constructors made by `dataclass` are interpreted even in a compiled module, so parts and messages have their own.
@@ -123,7 +124,7 @@ class Context:
     parent_thread_id: str | None = None
     continues: str | None = None
     replaces: str | None = None
-    started_at: str | int | None = None
+    started_at: str | int | float | None = None
     external_id: str | None = None
     traceparent: str | None = None  # the first one that came
     thread: Fields | None = None  # facts about its thread, from the publisher
@@ -140,6 +141,9 @@ class Context:
             if isinstance(value, kind) and not isinstance(value, bool):
                 setattr(self, name, value)
             else:
+                wrong.append(name)
+        for name, other in READ_APART.items():
+            if info.get(name) is not None and not isinstance(info[name], other):
                 wrong.append(name)
         self.imported = self.imported or info.get("imported") is True
         if info.get("request") is not None:

@@ -126,6 +126,13 @@ async def group_lag(settings: BrokerSettings, group: str, topics: Iterable[Topic
     return [PartitionLag(p.topic, p.partition, committed.get(p), *offsets[p]) for p in sorted(names)]
 
 
+async def group_members(settings: BrokerSettings, group: str) -> int:
+    """Return the number of members that a consumer group has now."""
+    async with connected(settings) as client:
+        (described,) = await client.describe_consumer_groups([group])
+    return sum(len(row[5]) for row in described.groups)  # error, group, state, type of protocol, protocol, members
+
+
 async def begin_group(settings: BrokerSettings, group: str, topic: Topic, since: int | None = None) -> None:
     """Make a consumer group that has read nothing begin at the end of a topic, or with the records since a time.
 

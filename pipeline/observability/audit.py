@@ -19,6 +19,7 @@ from topics.thread_key import ThreadKey
 audit: Final = logging.getLogger("pipeline.audit")
 
 DONE, FAILED, REFUSED = "done", "failed", "refused"
+REMOVED: Final = "records.removed"  # by retention, before a role had read them; its entries are kept for ever
 ERASURES: Final = ("thread.erase", "tenant.erase")  # their entries are kept after the tenant's erasure, as its proof
 
 

@@ -161,6 +161,9 @@ TURNS_PRODUCED: Final = counter(
     "reason",
 )
 DEAD_LETTERS: Final = counter("turnmill_dead_letters_total", "Refused records by reason.", "reason")
+RECORDS_REMOVED: Final = counter(
+    "turnmill_records_removed_total", "Records that retention removed before this role had read them.", "role", "topic"
+)
 RUNS_OPENED: Final = counter("turnmill_runs_opened_total", "Runs whose first event was read.")
 RUNS_CLOSED: Final = counter("turnmill_runs_closed_total", "Runs whose turns were written.")
 RUNS_REOPENED: Final = counter("turnmill_runs_reopened_total", "Closed runs that a late event reopened.")

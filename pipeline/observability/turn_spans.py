@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final
 
+from pipeline.observability.provider_names import provider_name
 from pipeline.turns.asides import is_aside
 from pipeline.turns.column_text import column_text
 from pipeline.turns.thread_document import agent_configs, interruption, span
@@ -91,12 +92,13 @@ def _attributes(record: TurnRecord, turn: Mapping[str, Any]) -> dict[str, Any]:
     reasons = [_bounded(reason) for message in responses if isinstance(reason := message.get("finish_reason"), str)]
     first_chunk_ms = next(iter(record.get("timings") or [{}])).get("ttft_ms")
     parent = record.get("parent") or {}
+    provider = _text(first.get("provider_name") or agent_config.get("provider_name"))
     return {
         "gen_ai.operation.name": OPERATION,
         "gen_ai.agent.id": record["agent_id"],
         "gen_ai.agent.name": _text(agent_config.get("agent_name")) or record["agent_id"],
         "gen_ai.conversation.id": record["thread_id"],
-        "gen_ai.provider.name": _text(first.get("provider_name") or agent_config.get("provider_name")),
+        "gen_ai.provider.name": provider and provider_name(provider),
         "gen_ai.request.model": _text(first.get("model_name") or agent_config.get("model_name")),
         "gen_ai.response.finish_reasons": reasons[:MAX_REASONS] or None,
         "gen_ai.response.time_to_first_chunk": None if first_chunk_ms is None else first_chunk_ms / 1000,

@@ -17,7 +17,8 @@ from tests.climbing.topics import assemble, recorded, values
 from turnmill.capture.exchange import Exchange
 from turnmill.capture.passing import Call
 from turnmill.capture.reading import read
-from turnmill.kafka.unpacking import Allowance, screened
+from turnmill.kafka.pieces import Allowance
+from turnmill.kafka.unpacking import screened
 from turnmill.limits import BATCH_RECORDS, FETCHED_BYTES
 
 PACK: Final = {

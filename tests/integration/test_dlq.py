@@ -162,7 +162,7 @@ async def test_what_is_of_an_erased_thread_is_left_out(applied_settings: Setting
     values = [json.dumps({"thread_id": THREAD, "tenant": tenant}).encode() for tenant in ("acme", "globex")]
     builder = DefaultRecordBatchBuilder(2, 1, 0, -1, -1, -1, 1000)
     builder.append(0, 1, None, b"{}", [])
-    batch = bytes(builder.build())  # too large it is kept as it came, and would be one record
+    batch = bytes(builder.build())  # too large, it is kept as it came
     async with AIOKafkaProducer(bootstrap_servers=applied_settings.brokers) as producer:
         name = DEAD_LETTERS.full_name(applied_settings.topic_prefix)
         for value in (*values, b"\xff", b"", batch):
@@ -170,5 +170,5 @@ async def test_what_is_of_an_erased_thread_is_left_out(applied_settings: Setting
             await producer.send_and_wait(name, letter.value, letter.key, partition=2, headers=letter.headers())
     for option, done in (["--dry-run"], "would be published again"), ([], "published again"):
         said = (await turnmill(applied_settings, "dlq", "redrive", "--reason", "too_large", *option)).stdout
-        assert said == f"1 {done} to {origin} (1); 2 without a record left out; 2 of erased threads left out\n"
-    assert [record.value for record in await read_all(applied_settings, EVENTS)] == values[1:]
+        assert said == f"2 {done} to {origin} (2); 1 without a record left out; 2 of erased threads left out\n"
+    assert [record.value for record in await read_all(applied_settings, EVENTS)] == [*values[1:], b"{}"]

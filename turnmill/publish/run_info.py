@@ -23,7 +23,7 @@ class RunInfo(BaseModel):
     parent_thread_id: Named | None = None
     continues: Named | None = None  # the run that this one follows
     replaces: Named | None = None  # the run of which this one is another version
-    started_at: str | int | None = None
+    started_at: str | int | float | None = None
     request: Any = None
     external_id: Named | None = None
     traceparent: str | None = None

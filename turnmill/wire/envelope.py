@@ -97,6 +97,12 @@ def checked(value: Any) -> dict[str, Any]:
     """Return the envelope in a parsed JSON value, with the same checks. Raises InvalidRecord."""
     if not isinstance(value, dict):
         raise InvalidRecord(Reason.NOT_AN_ENVELOPE, f"a JSON object is expected, not a {type(value).__name__}")
+    for key in ("v", "seq", "ts"):
+        if type(value.get(key)) is float:
+            value[key] = integer(value[key])
+    dt = value.get("dt")
+    if isinstance(dt, list) and float in {*map(type, dt)}:
+        value["dt"] = [integer(each) for each in dt]
     version = value.get("v")
     if version != VERSION or version is True:
         if version is None:
@@ -110,6 +116,16 @@ def checked(value: Any) -> dict[str, Any]:
     if value.get("tenant") == "":
         value["tenant"] = None
     return value
+
+
+def integer(value: Any) -> Any:
+    """Return a number without a fraction as an int: to JSON Schema 12.0 is an integer, and some languages write it so.
+
+    Beyond MAX_INTEGER, where a float stands for several integers, it becomes that; anything else is returned as it is.
+    """
+    if type(value) is not float or not value.is_integer():
+        return value
+    return max(-MAX_INTEGER - 1, min(int(value), MAX_INTEGER + 1))
 
 
 def _problem(value: dict[str, Any]) -> str | None:

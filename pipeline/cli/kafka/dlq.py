@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -28,12 +28,13 @@ from pipeline.stores.threads.reading import erased_among
 from topics.dead_letter import DeadLetter
 from topics.thread_key import ThreadKey
 from turnmill.errors import CallerError, InvalidRecord, Reason
-from turnmill.kafka.unpacking import is_batch
+from turnmill.kafka.unpacking import is_batch, refused_records
 from turnmill.settings import BrokerSettings
 from turnmill.wire.envelope import loads
 
 REASONS: Final = tuple(reason.value for reason in Reason)
-BATCH_SIZE: Final = 200  # dead letters in memory while they are sent
+BATCH_SIZE: Final = 1_000  # records in memory while they are sent
+BATCH_BYTES: Final = 33_554_432
 
 
 @click.group(short_help="List, show and redrive dead letters.")
@@ -94,8 +95,9 @@ def redrive(places: Sequence[str], reason: str | None, *, dry_run: bool) -> None
 
     Use it once the cause is fixed, for instance by a newer worker that knows the dialect. The letters stay on the
     dead-letters topic; a record that is refused again is there twice. Turns that are stored already don't change.
-    Letters of erased threads are left out, since nothing of these may be on the topics again. So are letters without a
-    record (of a too large batch, or of a turn that another letter has): their detail says where the record is.
+    A batch that was too large is published again record by record. Letters of erased threads are left out, since
+    nothing of these may be on the topics again. So are letters without a record (of a turn that another letter has):
+    their detail says where the record is.
     """
     if bool(places) == bool(reason):
         raise CallerError("say which: either PARTITION:OFFSET…, or --reason; `turnmill dlq list` shows them")
@@ -156,16 +158,34 @@ async def _redrive(
             await redrive_letters(settings, going)
         waiting.clear()
 
-    async for letter in _letters(settings, reason, places):
-        if letter.value == b"" or is_batch(letter.value or b""):
-            left_out["without a record"] += 1
-            continue
-        waiting.append(letter)
-        if len(waiting) == BATCH_SIZE:
-            await send()
+    size = 0
+    async for filed in _letters(settings, reason, places):
+        for letter in _records(filed, left_out):
+            waiting.append(letter)
+            size += len(letter.value or b"")
+            if len(waiting) == BATCH_SIZE or size >= BATCH_BYTES:
+                await send()
+                size = 0
     if waiting:
         await send()
     return targets, left_out
+
+
+def _records(letter: DeadLetter, left_out: Counter[str]) -> Iterator[DeadLetter]:
+    """Yield a letter as it is, or with each of the records of the batch that it holds; count what is left out."""
+    if letter.value == b"":
+        left_out["without a record"] += 1
+    elif not is_batch(letter.value or b""):
+        yield letter
+    else:
+        try:
+            for record in refused_records(letter.value or b""):
+                if record is None:
+                    left_out["of a batch, too large for a record,"] += 1
+                else:  # a record with neither key nor value can't be sent
+                    yield replace(letter, key=record.key, value=b"" if record.key is record.value else record.value)
+        except ValueError as error:
+            left_out[f"of a batch from where it can't be read ({error})"] += 1
 
 
 def _thread(letter: DeadLetter) -> ThreadKey | None:

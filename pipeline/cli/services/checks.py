@@ -165,16 +165,26 @@ def state_finding(prefix: str, limits: Limits, topics: Iterable[Found]) -> list[
     return []
 
 
-def lag_finding(group: str, role: str, rows: Sequence[PartitionLag]) -> Finding:
-    """Report how far a role has read; an error if retention removed records before it read them."""
+def lag_finding(group: str, role: str, rows: Sequence[PartitionLag], members: int) -> Finding:
+    """Report how far a role has read; an error if retention removed records before it read them.
+
+    `members`: of the group, now. A worker commits nothing of a topic that was made anew until it has seen that.
+    """
     check, lag = f"group {group}", sum(row.lag for row in rows)
+    anew = [row.partition for row in rows if (row.committed or 0) > row.end]
+    if anew:
+        seen = f"has read beyond the end of partition {', '.join(map(str, anew))}: its topic was made anew"
+        return Finding("warning", check, seen, "its worker reads it from the beginning within seconds; else restart it")
     lost = {row.partition: row.begin - row.committed for row in rows if row.committed and row.committed < row.begin}
     if lost:
         where = ", ".join(map(str, lost))
         seen = f"{sum(lost.values()):,} records were removed before they were read, on partition {where}"
         return Finding("error", check, seen, f"run more workers with the role {role}, or raise the topic's retention")
     if lag and all(row.committed is None for row in rows):
-        seen = f"{lag:,} records wait, and no worker with the role {role} has run yet"
+        if members:
+            seen = f"{lag:,} records wait for {many(members, 'running worker')}, of a topic that is new to the group"
+            return Finding("warning", check, seen, "it is read within seconds; else see the worker's log")
+        seen = f"{lag:,} records wait, and no worker with the role {role} runs or has read any of them"
         return Finding("warning", check, seen, f"start one: `turnmill worker --roles {role}`")
     return Finding("ok", check, f"{lag:,} records to read" if lag else "has read all")
 
@@ -201,4 +211,7 @@ def ledger_finding(idle_ms: int, ledger: Ledger, waiting: int, now: int) -> Find
         advice = "this is a bug: keep the events topic, and report it"
         lacking = f"{len(lost):,} are neither stored, dead-lettered nor open: {named}"
         return Finding("error", "balance", f"{seen}; {lacking}", advice)
+    if ledger.removed:
+        seen += f"; {ledger.removed:,} records were removed by retention before they were read"
+        return Finding("warning", "balance", seen, "`turnmill audit --what records` says when and where")
     return Finding("ok", "balance", seen)

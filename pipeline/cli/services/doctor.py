@@ -33,7 +33,7 @@ from pipeline.cli.services.checks import (
     wire_findings,
 )
 from pipeline.kafka.admin import describe_topics, topic_changes
-from pipeline.kafka.offsets import cluster_info, group_lag
+from pipeline.kafka.offsets import cluster_info, group_lag, group_members
 from pipeline.kafka.reading import reader
 from pipeline.kafka.topic_plan import Found
 from pipeline.policies import sign_in
@@ -135,7 +135,8 @@ async def _records(settings: Settings, topics: list[Found], *, stored: bool, led
     for role in default_roles(settings):
         group = role.group(settings)
         rows = await group_lag(settings, group, [role.topic])
-        findings.append(lag_finding(group, role.name, rows))
+        nothing = any(row.lag for row in rows) and all(row.committed is None for row in rows)
+        findings.append(lag_finding(group, role.name, rows, await group_members(settings, group) if nothing else 0))
         waiting += sum(row.lag for row in rows) if role.name in LEDGER_ROLES else 0
     sizes = {topic.name: sum((row.end or 0) - (row.begin or 0) for row in topic.partitions) for topic in topics}
     letters = sizes[DEAD_LETTERS.full_name(settings.topic_prefix)]

@@ -157,6 +157,7 @@ class Ledger(BaseModel):
     stored: int
     dead: Annotated[int, Field(description="Runs that were refused, and of which nothing is stored.")]
     open: Annotated[int, Field(description="Not stored yet.")]
+    removed: Annotated[int, Field(description="Records that retention removed before they were read.")]
     oldest_open_ms: Annotated[int | None, Field(description="The longest silence of an open run.")]
 
 
@@ -173,4 +174,5 @@ async def ledger(gateway: TheGateway, principal: Admin) -> Ledger:
         taken = await take_stock(settings, await gateway.store())
     now = now_ms()
     oldest = max((now - at for at in taken.open_runs.values()), default=None)
-    return Ledger(runs=taken.runs, stored=taken.stored, dead=taken.dead, open=taken.open, oldest_open_ms=oldest)
+    counts = {"runs": taken.runs, "stored": taken.stored, "dead": taken.dead, "open": taken.open}
+    return Ledger(**counts, removed=taken.removed, oldest_open_ms=oldest)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from contextlib import suppress
@@ -18,7 +19,7 @@ from uuid import uuid4
 from sqlalchemy import ColumnElement, delete, insert, select
 from sqlalchemy import tuple_ as row_of
 
-from pipeline.observability.audit import ERASURES, REFUSED, Entry
+from pipeline.observability.audit import ERASURES, REFUSED, REMOVED, Entry
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.database.keys import decode_cursor, encode_cursor
 from pipeline.stores.database.schema import audit
@@ -79,10 +80,28 @@ async def audit_between(store: ThreadStore, since: int, until: int) -> list[Entr
 
 async def expire_audit(store: ThreadStore, before: int) -> int:
     """Delete a batch of entries older than `before` (epoch ms); return how many: 0 once there are none."""
-    old = select(audit.c.id).where(audit.c.at < before).order_by(audit.c.at).limit(DELETED_BATCH)
+    old = (
+        select(audit.c.id)
+        .where(audit.c.at < before, audit.c.action != REMOVED)
+        .order_by(audit.c.at)
+        .limit(DELETED_BATCH)
+    )
     async with store.writing() as connection:
         ids = (await connection.scalars(old)).all()  # as values: Postgres would read the table for a subquery
         return (await connection.execute(delete(audit).where(audit.c.id.in_(ids)))).rowcount if ids else 0
+
+
+async def removed_records(store: ThreadStore, topic: str) -> int:
+    """Return how many records of a topic were removed before they were read, by entries TOPIC/PARTITION@FROM-TO."""
+    of_topic = audit.c.subject.startswith(f"{topic}/", autoescape=True)
+    query = select(audit.c.subject).where(audit.c.action == REMOVED, of_topic)
+    stretches = {tuple(map(int, re.split("[@-]", row.subject[len(topic) + 1 :]))) for row in await store.rows(query)}
+    total, reached = 0, dict[int, int]()
+    for partition, first, last in sorted(stretches):  # several roles, or a worker twice, may have noted the same
+        begin = max(first, reached.get(partition, 0))
+        total += max(0, last + 1 - begin)
+        reached[partition] = max(last + 1, begin)
+    return total
 
 
 async def forget_audit(store: ThreadStore, tenant: str) -> None:

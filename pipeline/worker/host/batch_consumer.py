@@ -172,6 +172,10 @@ class BatchConsumer(driver.Consumer):  # type: ignore[misc]  # Faust has no type
         await super().perform_seek()
         mine = {tp for tp in self.assignment() if tp.topic == self.stage.topic}
         starts = {tp: self._committed_offset.get(tp) for tp in mine}
+        ends = await self.highwaters(*(TopicPartition(tp.topic, tp.partition) for tp in mine))
+        for tp, end in ends.items():  # committed of a topic that was deleted and made anew
+            if (starts[ensure_TP(tp)] or 0) > end:
+                starts[ensure_TP(tp)] = None
         fresh = [TopicPartition(tp.topic, tp.partition) for tp, offset in starts.items() if not offset]
         if fresh:  # the base class skips partitions whose committed offset is None or 0
             first = await self.earliest_offsets(*fresh)

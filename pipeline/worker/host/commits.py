@@ -13,17 +13,23 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Final
 
 from pipeline.observability import metrics as m
+from pipeline.observability.audit import FAILED, REMOVED, Entry
 from pipeline.observability.metrics import Metrics
 from pipeline.worker.host.work import Batch, Source, Work
+from turnmill.clock import now_ms
 from turnmill.ending import ended
 
 log = logging.getLogger(__name__)
 
 HOLE_READS: Final = 3  # records read again may be dropped again
+
+
+def _nobody(_: Entry) -> None:
+    """Keep no entry."""
 
 
 class Stage:
@@ -34,6 +40,7 @@ class Stage:
         self.topic = topic
         self.work = work
         self.metrics = metrics
+        self.removed: Callable[[Entry], None] = _nobody  # keeps an entry of the audit log
         self._source: Source | None = None  # until the first partitions are assigned
         self.generation = 0
         self.next: dict[int, int] = {}  # partition -> the next offset to read
@@ -138,13 +145,20 @@ class Stage:
             if not self._accept or not self._ours(partition, generation):
                 return
             expected = self.next[partition]
+            highwater = self._source.highwater_of(partition) if self._source is not None else None
+            if batch.start < expected and highwater is not None and highwater < expected:
+                self._begin_anew(partition)
+                return
             behind, seen = self._holes.get(partition, (0, 0))
             seen = seen + 1 if batch.start == behind else 1
             if batch.start > expected and seen <= HOLE_READS:
                 self._holes[partition] = (batch.start, seen)
                 await self._read_again(partition, expected)
                 return
-            self._holes.pop(partition, None)  # the same hole each time: the records were removed by retention
+            self._holes.pop(partition, None)
+            if batch.start > expected:  # the same hole each time
+                self._note_removed(partition, expected, batch.start)
+                expected = self.next[partition] = batch.start
             try:
                 if batch.records:
                     await self.work.handle(partition, batch.records)
@@ -157,6 +171,21 @@ class Stage:
                 if batch.records:
                     self._handed[partition] = max(self._handed[partition], batch.records[-1].offset + 1)
             self.last_answer = time.monotonic()
+
+    def _note_removed(self, partition: int, first: int, end: int) -> None:
+        """Note that retention removed the records from `first` to before `end`, which nobody had read."""
+        what = f"{self.topic}/{partition}@{first}-{end - 1}"
+        self.metrics.add(m.RECORDS_REMOVED, end - first, role=self.name, topic=self.topic)
+        log.error("%s: %d records were removed before they were read: %s", self.name, end - first, what)
+        self.removed(Entry(now_ms(), f"worker, role {self.name}", "", "", REMOVED, what, None, FAILED))
+
+    def _begin_anew(self, partition: int) -> None:
+        """Read a topic from its beginning that was deleted and made again: its offsets are others."""
+        log.error("%s: %s was made anew: it is read from its beginning", self.name, f"{self.topic}/{partition}")
+        source = self._source
+        self.dropped()
+        if source is not None:
+            self.assigned(source, self.generation)
 
     def _ours(self, partition: int, generation: int) -> bool:
         return generation == self.generation and partition in self.next

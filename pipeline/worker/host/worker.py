@@ -23,6 +23,7 @@ from pipeline.kafka.outbox import MAX_REQUEST_BYTES
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
+from pipeline.stores.accounts.audit import AuditTrail
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.database.store import ThreadStore
 from pipeline.worker.host.batch_consumer import BatchTransport, batch_topic, credentials
@@ -37,6 +38,7 @@ log = logging.getLogger(__name__)
 STALLED_AFTER: Final = 60.0  # seconds with records to read and none applied
 SILENT_AFTER: Final = 15.0  # seconds without an answer from the broker
 DAY: Final = 86_400.0
+METADATA_MS: Final = 5_000  # until a topic that was made anew is noticed; by default aiokafka takes five minutes
 
 
 async def begin(settings: Settings, roles: Sequence[Role], since: int | None = None) -> None:
@@ -60,6 +62,8 @@ class Worker:
         self.roles = tuple(roles)
         self.metrics = Metrics(settings.metric_series)
         self.apps: list[faust.App] = []
+        self._trail = AuditTrail(self._opened, self._lost, notify=settings.webhooks is not None)
+        self._store: ThreadStore | None = None  # once there is something to note in it
         self._shown: dict[str, frozenset[int]] = {}  # role -> partitions whose lag is shown
         self._swept: list[int] = []  # the generation of each role at the last collection
 
@@ -74,6 +78,9 @@ class Worker:
             await self._check_store()
         await begin(self.settings, self.roles)
         self.apps = [build_app(self.settings, role, self.metrics) for role in self.roles]
+        for stage in self.stages:
+            stage.removed = self._trail.keep
+        self._trail.start()
         await asyncio.gather(*(app.start() for app in self.apps))
 
     async def _check_store(self) -> None:
@@ -98,6 +105,17 @@ class Worker:
     async def stop(self) -> None:
         """Make last checkpoints, and leave the groups."""
         await asyncio.gather(*(app.stop() for app in self.apps), return_exceptions=True)
+        await self._trail.close()
+        if self._store is not None:
+            await self._store.close()
+
+    async def _opened(self) -> ThreadStore:
+        if self._store is None:
+            self._store = await ThreadStore.open(self.settings.store_url)
+        return self._store
+
+    def _lost(self, entries: int) -> None:
+        log.error("%d notes of removed records are in the log alone", entries)
 
     @property
     def stages(self) -> list[Stage]:
@@ -169,6 +187,7 @@ def build_app(settings: Settings, role: Role, metrics: Metrics) -> faust.App:
         topic_allow_declare=False,
         reply_create_topic=False,
         consumer_auto_offset_reset="earliest",
+        consumer_metadata_max_age_ms=METADATA_MS,
         consumer_max_fetch_size=1_048_576,  # per partition; 4 MB were no faster, and take memory
         stream_wait_empty=False,
         stream_buffer_maxsize=2,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pipeline.kafka.dead_letters import filed_letters
 from pipeline.kafka.reading import records_of
+from pipeline.stores.accounts.audit import removed_records
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads.reading import erased_among, stored_runs
 from pipeline.turns.column_text import column_text
@@ -27,7 +28,8 @@ class Ledger:
     """The number of runs by state. A run that is stored, and has dead letters as well, counts as stored.
 
     `open_runs`: those neither stored nor dead, with the broker's time (ms) of their newest record; `erased`: the number
-    of those in deleted threads.
+    of those in deleted threads; `removed`: records that retention removed before they were read, of runs that nobody
+    knows.
     """
 
     runs: int
@@ -35,6 +37,7 @@ class Ledger:
     dead: int
     open_runs: dict[RunName, int]
     erased: int = 0
+    removed: int = 0
 
     @property
     def open(self) -> int:
@@ -60,7 +63,8 @@ async def take_stock(settings: BrokerSettings, store: ThreadStore) -> Ledger:
     unknown = {run: at for run, at in newest.items() if run not in stored and run not in dead}
     deleted = await erased_among(store, {_thread(run) for run in unknown})
     open_runs = {run: at for run, at in unknown.items() if _thread(run) not in deleted}
-    return Ledger(len(newest), len(stored), len(dead), open_runs, len(unknown) - len(open_runs))
+    removed = await removed_records(store, EVENTS.full_name(settings.topic_prefix))
+    return Ledger(len(newest), len(stored), len(dead), open_runs, len(unknown) - len(open_runs), removed)
 
 
 def run_of_letter(letter: DeadLetter) -> RunName:

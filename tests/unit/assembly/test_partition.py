@@ -741,10 +741,10 @@ def without(name: str) -> Envelope:
 
 DEEP: Any = orjson.loads("[" * 990 + "]" * 990)
 NOT_AN_ENVELOPE = [
-    *(with_(seq=value) for value in (-1, True, 1.0, "1", None, [], 2**53, 10**30)),
+    *(with_(seq=value) for value in (-1, True, 1.5, "1", None, [], 2**53, 10**30)),
     *(with_(ts=value) for value in (-1, False, 1.5, "x", None, {}, 2**53)),
     *(with_(events=value) for value in (None, {}, "text", 5, True)),
-    *(with_(dt=value) for value in ([], [0, 1], ["0"], [0.0], [None], [True], "0", {"a": 1}, 0)),
+    *(with_(dt=value) for value in ([], [0, 1], ["0"], [0.5], [None], [True], "0", {"a": 1}, 0)),
     *(with_(run_id=value) for value in (None, "", [], {}, 5, True, ["r"])),
     *(with_(thread_id=value) for value in (None, "", [], {}, 5, "x", THREAD + "0", THREAD.replace("-", ""), "r")),
     *(with_(agent_id=value) for value in (None, "", [], 5)),

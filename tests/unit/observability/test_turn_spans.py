@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from opentelemetry.semconv._incubating.attributes import gen_ai_attributes, messaging_attributes
 
 from pipeline.assembly.offline import assemble
 from pipeline.devbroker.ports import free_ports
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
+from pipeline.observability.provider_names import NAMES, SPELLINGS, provider_name
 from pipeline.observability.turn_spans import TurnSpan, turn_span
 from pipeline.observability.turn_traces import TurnTraces
 from pipeline.settings import load
@@ -51,6 +53,61 @@ def test_counts_without_a_name_in_the_conventions_have_one_of_turnmills() -> Non
         "turnmill.usage.web_searches": 1,
     }
     assert len(used) == 8
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("google-gla", "gcp.gemini"),  # Pydantic AI
+        ("google-vertex", "gcp.vertex_ai"),
+        ("google", "gcp.gen_ai"),  # either of them
+        ("bedrock", "aws.bedrock"),
+        ("grok", "x_ai"),
+        ("mistral", "mistral_ai"),
+        ("openai.responses", "openai"),  # AI SDK
+        ("azure-openai.chat", "azure.ai.openai"),
+        ("amazon-bedrock", "aws.bedrock"),
+        ("google.vertex.chat", "gcp.vertex_ai"),
+        ("google.generative-ai", "gcp.gemini"),
+        ("xai.chat", "x_ai"),
+        ("google_genai", "gcp.gemini"),  # LangChain
+        ("google_vertexai", "gcp.vertex_ai"),
+        ("amazon_bedrock", "aws.bedrock"),
+        ("mistralai", "mistral_ai"),
+        ("vertex_ai", "gcp.vertex_ai"),  # LiteLLM
+        ("watsonx", "ibm.watsonx.ai"),
+        ("azure_ai", "azure.ai.inference"),
+        ("google-generative-ai", "gcp.gemini"),  # pi
+        ("azure-openai-responses", "azure.ai.openai"),
+        ("az.ai.openai", "azure.ai.openai"),  # the conventions, before
+        ("OpenAI", "openai"),
+        ("Our own", "Our own"),  # as the conventions have it: a custom value
+        ("openrouter", "openrouter"),
+    ],
+)
+def test_a_provider_has_the_conventions_name(written: str, name: str) -> None:
+    assert the_span(run={**INFO, "provider_name": written}).attributes["gen_ai.provider.name"] == name
+
+
+def test_all_of_the_conventions_providers_are_known() -> None:
+    values = {member.value for member in gen_ai_attributes.GenAiProviderNameValues}
+    assert set(SPELLINGS) == values
+    assert {value: provider_name(value) for value in values} == {value: value for value in values}
+    assert len(NAMES) == sum(len(spellings.split()) for spellings in SPELLINGS.values())  # each means one provider
+
+
+def test_values_of_other_closed_sets_are_the_conventions() -> None:
+    with collecting() as collector:
+        traces = TurnTraces(collector.endpoint, "events", Metrics())
+        traces(turns(), 3)
+        traces.close()
+    said = attributes(collector.spans[0])
+    for name, values in (
+        ("gen_ai.operation.name", gen_ai_attributes.GenAiOperationNameValues),
+        ("messaging.system", messaging_attributes.MessagingSystemValues),
+        ("messaging.operation.type", messaging_attributes.MessagingOperationTypeValues),
+    ):
+        assert said[name] in {value.value for value in values}
 
 
 def test_what_a_span_says() -> None:

@@ -147,19 +147,34 @@ def test_settings_that_make_no_sense_together() -> None:
     assert "TURNMILL_REOPEN_WINDOW" in findings[1].seen
 
 
+def test_a_group_that_runs_and_has_read_nothing_of_a_new_topic() -> None:
+    finding = lag_finding("turnmill-store", "store", [PartitionLag("t", 0, None, 0, 7)], 2)
+    assert (finding.level, finding.seen) == (
+        "warning",
+        "7 records wait for 2 running workers, of a topic that is new to the group",
+    )
+
+
+def test_what_retention_removed_stays_in_the_balance() -> None:
+    finding = ledger_finding(1, Ledger(3, 3, 0, {}, removed=1_200), 0, 0)
+    assert finding.level == "warning"
+    assert "1,200 records were removed by retention before they were read" in finding.seen
+
+
 @pytest.mark.parametrize(
     ("rows", "level", "words"),
     [
         ([(10, 0, 10), (None, 0, 0)], "ok", "has read all"),
         ([(7, 0, 10), (10, 0, 10)], "ok", "3 records to read"),
-        ([(None, 0, 10), (None, 0, 5)], "warning", "15 records wait, and no worker with the role store has run yet"),
+        ([(None, 0, 10), (None, 0, 5)], "warning", "15 records wait, and no worker with the role store runs"),
+        ([(12, 0, 3), (3, 0, 3)], "warning", "beyond the end of partition 0: its topic was made anew"),
         ([(None, 0, 0)], "ok", "has read all"),
         ([(4, 9, 10), (10, 0, 10)], "error", "5 records were removed before they were read, on partition 0"),
     ],
 )
 def test_how_far_a_group_has_read(rows: list[tuple[int | None, int, int]], level: str, words: str) -> None:
     lags = [PartitionLag("t", number, *row) for number, row in enumerate(rows)]
-    finding = lag_finding("turnmill-store", "store", lags)
+    finding = lag_finding("turnmill-store", "store", lags, 0)
     assert (finding.level, finding.check) == (level, "group turnmill-store")
     assert words in finding.seen
 

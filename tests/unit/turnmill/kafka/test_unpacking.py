@@ -19,7 +19,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from turnmill.kafka import unpacking
-from turnmill.kafka.unpacking import Allowance, TooLarge, is_batch, screened, unpacked_size
+from turnmill.kafka.pieces import Allowance, TooLarge
+from turnmill.kafka.unpacking import is_batch, screened, unpacked_size
 from turnmill.wire.envelope import batch_refusal
 
 PLACE: Final = TopicPartition("t", 3)

@@ -65,7 +65,7 @@ def test_good_ones(more: dict[str, Any]) -> None:
         {"agent_id": 5},
         {"seq": -1},
         {"seq": True},
-        {"seq": 1.0},
+        {"seq": 1.5},
         {"seq": MAX_INTEGER + 1},
         {"ts": -1},
         {"ts": "now"},

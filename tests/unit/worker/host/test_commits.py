@@ -12,6 +12,7 @@ from aiokafka.errors import KafkaError
 
 from pipeline.assembly.records import StoredRecord
 from pipeline.observability import metrics as m
+from pipeline.observability.audit import FAILED, Entry
 from pipeline.observability.metrics import Metrics
 from pipeline.worker.host import commits as commits_module
 from pipeline.worker.host.commits import HOLE_READS, Stage
@@ -172,8 +173,29 @@ async def test_a_hole_is_real_only_when_it_is_there_each_time(
     for _ in range(HOLE_READS):
         await stage.process(0, batch(3, 5), GENERATION)
         assert work.offsets == []
+    kept = list[Entry]()
+    stage.removed = kept.append
     await stage.process(0, batch(3, 5), GENERATION)
     assert (work.offsets, reread) == ([3, 4], [(0, 0)] * HOLE_READS)
+    assert [(entry.action, entry.subject, entry.outcome) for entry in kept] == [("records.removed", "turns/0@0-2", FAILED)]
+    labels = {"role": "store", "topic": "turns"}
+    assert stage.metrics.registry.get_sample_value(m.RECORDS_REMOVED.name, labels) == 3
+    await stage.process(0, batch(5, 6), GENERATION)
+    assert (work.offsets, len(kept)) == ([3, 4, 5], 1)
+
+
+async def test_a_topic_that_was_made_anew_is_read_from_its_beginning(
+    stage: Stage, source: Source, work: Work, reread: list[tuple[int, int]]
+) -> None:
+    stage.assigned(source, GENERATION)
+    await stage.process(0, batch(0, 5), GENERATION)
+    source.highwater = 5
+    await stage.process(0, batch(0, 2), GENERATION)  # read twice, as around a rebalance
+    assert (work.offsets, stage.next) == ([0, 1, 2, 3, 4], {0: 5})
+    source.highwater = 2
+    await stage.process(0, batch(0, 2), GENERATION)
+    await stage.process(0, batch(0, 2), GENERATION)  # as the consumer seeks to the start
+    assert (work.offsets, stage.next) == ([0, 1, 2, 3, 4, 0, 1], {0: 2})
 
 
 async def test_different_holes_are_each_read_again(

@@ -121,11 +121,12 @@ function ledgerCard(signal) {
     button.disabled = true;
     fill(result, h("p.state", "Reading the events topic…"));
     try {
-      const { runs, stored, dead, open, oldest_open_ms: oldest } = await api.json("/v1/ledger", {}, signal);
+      const { runs, stored, dead, open, removed, oldest_open_ms: oldest } = await api.json("/v1/ledger", {}, signal);
       fill(
         result,
         h("p.ledger", part(runs, "runs seen", "total"), "=", part(stored, "stored"), "+", part(dead, "dead-lettered"), "+", part(open, "open")),
         h("p.muted.small", runs === stored + dead + open ? "Every run is accounted for." : "The sums differ: see `turnmill doctor`.",
+          removed ? ` Retention removed ${removed} records before they were read: see the audit log.` : "",
           oldest ? ` The open run that is silent for longest: ${ago(oldest)}.` : ""),
       );
     } catch (error) {
