@@ -11,6 +11,7 @@ from tests.chaos.load import Load, load_of, mixed
 from tests.chaos.scene import Outcome, Scene
 
 RUNS: Final = 300
+ON: Final = {1: "sqlite", 2: "postgres", 3: "sqlite"}  # seed -> store
 
 
 def plain(seed: int, runs: int) -> Load:
@@ -34,7 +35,12 @@ class Scenario:
     settings: Mapping[str, Any] = field(default_factory=dict)
     within: float = 120
     small_disk: bool = False
+    standby: bool = False  # on Postgres with one, whatever the seed
     look: Callable[[Scene, float], Awaitable[Outcome]] = Scene.outcome
+
+    def kind(self, seed: int, asked: str | None = None) -> str:
+        """Return the store of a play; `asked`: which one is asked for."""
+        return "postgres" if self.standby else asked or ON.get(seed, "sqlite")
 
 
 GAPS: Final = {"gap_timeout": bad_data.LOST_EVENTS}
@@ -160,6 +166,15 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
         store_faults.disk_full,
         small_disk=True,
         within=180,
+    ),
+    Scenario(
+        "standby",
+        "Postgres fails over to its standby",
+        "the address leads to the read-only standby for 5 s, and back; then kill -9 of the primary, and 5 s later the "
+        "standby, to which the address leads by then, is promoted",
+        store_faults.failed_over,
+        standby=True,
+        within=30,
     ),
     Scenario(
         "hot-thread",
