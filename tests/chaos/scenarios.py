@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tests.chaos import bad_data, broker_faults, commanded, hostile, store_faults, versions, worker_faults
+from tests.chaos import bad_data, broker_faults, commanded, hostile, regions, store_faults, versions, worker_faults
 from tests.chaos.load import Load, load_of, mixed
 from tests.chaos.scene import Outcome, Scene
 
@@ -80,6 +80,15 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
         broker_faults.leader_killed,
     ),
     Scenario("no-brokers", "all brokers down for 60 s", "kill -9 of all three", broker_faults.all_down, within=180),
+    Scenario(
+        "region",
+        "a region fails",
+        "kill -9 of all brokers in mid-stream; agents and workers go on in a second cluster, to which MirrorMaker 2 "
+        "has copied; the first is back, what the second lacks is copied; all move back",
+        regions.moved,
+        settings=GAPS,
+        within=240,
+    ),
     Scenario(
         "cut-off",
         "partition between worker and broker",
