@@ -13,17 +13,19 @@ from sqlalchemy import event
 from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.exc import InvalidatePoolError
 from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.pool import ConnectionPoolEntry
 
 READ_ONLY: Final = "25006"  # SQLSTATE
+USED: Final = "used"  # in what the pool knows of a connection: it is not new
 CHECK_SECONDS: Final = 10.0  # a server that is gone without a word is given up soon
 # One round trip, which also says whether the connection lives. `default_transaction_read_only`, with which managed
-# services protect a full disk, stays as the session found it, so such sessions end after 5 s, for new ones to find out.
-# Until then they read: the data is the primary's.
+# services protect a full disk, stays as the session found it, so only a new session finds out that it is over.
 END_READ_ONLY: Final = """
     SELECT pg_terminate_backend(pg_backend_pid())
     WHERE pg_is_in_recovery() OR current_setting('default_transaction_read_only') = 'on'
-    AND now() - (SELECT backend_start FROM pg_stat_get_activity(pg_backend_pid())) > interval '5 s'
 """
+# A new session may read then: the data is the primary's. Behind a pooler, the session of a new connection may be old.
+OLD: Final = "AND now() - (SELECT backend_start FROM pg_stat_get_activity(pg_backend_pid())) > interval '5 s'"
 
 
 class _Asked(asyncpg.Connection):  # type: ignore[misc]  # asyncpg has no types
@@ -41,7 +43,7 @@ async def connect(url: str, **options: Any) -> asyncpg.Connection:
     # asyncpg parses the whole URL itself: sslmode and libpq's other options, several hosts, sockets.
     options["connection_class"] = _Asked
     connection = await asyncpg.connect(url, target_session_attrs="any", **options)
-    if await _serves(connection):
+    if await _serves(connection, END_READ_ONLY + OLD):
         return connection
     connection.terminate()
     try:
@@ -56,9 +58,10 @@ def keep_to(engine: AsyncEngine) -> None:
     event.listen(engine.sync_engine, "handle_error", _disconnect)
 
 
-def _check(connection: Any, _record: object, _proxy: object) -> None:
-    if not connection.run_async(_serves):
+def _check(connection: Any, record: ConnectionPoolEntry, _proxy: object) -> None:
+    if USED in record.info and not connection.run_async(_serves):
         raise InvalidatePoolError
+    record.info[USED] = True
 
 
 def _disconnect(context: ExceptionContext) -> None:
@@ -67,8 +70,8 @@ def _disconnect(context: ExceptionContext) -> None:
         context.is_disconnect = True
 
 
-async def _serves(connection: asyncpg.Connection) -> bool:
+async def _serves(connection: asyncpg.Connection, asking: str = END_READ_ONLY) -> bool:
     try:
-        return str(await connection.execute(END_READ_ONLY, timeout=CHECK_SECONDS)) == "SELECT 0"
+        return str(await connection.execute(asking, timeout=CHECK_SECONDS)) == "SELECT 0"
     except (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError):  # it has ended
         return False
