@@ -24,13 +24,12 @@ from tests.chaos.outcomes import keep, kept, line_of
 from tests.chaos.play import Played, Stage, play_all
 from tests.chaos.report import chaos_part, write_results
 from tests.chaos.restarts import restarts
-from tests.chaos.scenarios import BY_NAME, SCENARIOS, Scenario
+from tests.chaos.scenarios import BY_NAME, ON, SCENARIOS, Scenario
 from tests.chaos.soak import soak
 from tests.support.places import CACHE, ROOT
 
 FOLDER = ROOT / ".cache" / "chaos" / "plays"
 OUTCOMES = ROOT / ".cache" / "chaos" / "outcomes"
-ON = {1: "sqlite", 2: "postgres", 3: "sqlite"}  # seed -> store
 WHOLE = list(ON)
 
 
@@ -54,12 +53,12 @@ def chaos(
     numbers = [int(seed) for seed in seeds.split(",")]
     whole = not only and store is None and beside is None and numbers == WHOLE
     plan = [
-        (scenario, seed, store or ON.get(seed, "sqlite"))
+        (scenario, seed, scenario.kind(seed, store))
         for scenario in SCENARIOS
         if scenario.name in only or not only
         for seed in numbers
     ]
-    if again and any(seed not in WHOLE or kind != ON[seed] for _, seed, kind in plan):
+    if again and any(seed not in WHOLE or kind != scenario.kind(seed) for scenario, seed, kind in plan):
         raise click.UsageError("only plays of the whole run can be put in their places: seeds 1, 2 and 3, no --store")
     if whole and not again:
         shutil.rmtree(OUTCOMES, ignore_errors=True)

@@ -11,7 +11,7 @@ from typing import Any
 from tests.chaos.cluster import Brokers
 from tests.chaos.scenarios import Scenario
 from tests.chaos.scene import PACE, WORKERS, Outcome, Scene
-from tests.chaos.stores import Postgres, PostgresServer, Sqlite, Store
+from tests.chaos.stores import Postgres, PostgresServer, Replicated, Sqlite, Store
 
 
 @dataclass(slots=True)
@@ -31,8 +31,10 @@ class Stage:
     beside: str | None = None
     server: PostgresServer | None = None
 
-    async def store(self, kind: str, *, small_disk: bool) -> Store:
+    async def store(self, kind: str, *, small_disk: bool, standby: bool) -> Store:
         """An empty store."""
+        if standby:
+            return Replicated(await PostgresServer().start())
         if kind == "sqlite":
             return Sqlite(small=small_disk)
         if small_disk:
@@ -62,7 +64,7 @@ async def play(stage: Stage, scenario: Scenario, seed: int, kind: str) -> Played
     outcome = Outcome()
     try:
         load = scenario.load(seed, stage.runs or scenario.runs)
-        store = await stage.store(kind, small_disk=scenario.small_disk)
+        store = await stage.store(kind, small_disk=scenario.small_disk, standby=scenario.standby)
         settings = {**scenario.settings, **stage.settings}
         scene = Scene(scenario.name, seed, stage.brokers, store, load, stage.folder, stage.cache, **settings)
         scene.pace, scene.workers, scene.beside = stage.pace, stage.workers, stage.beside

@@ -6,11 +6,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tests.chaos import bad_data, broker_faults, commanded, hostile, store_faults, versions, worker_faults
+from tests.chaos import bad_data, broker_faults, commanded, hostile, regions, store_faults, versions, worker_faults
 from tests.chaos.load import Load, load_of, mixed
 from tests.chaos.scene import Outcome, Scene
 
 RUNS: Final = 300
+ON: Final = {1: "sqlite", 2: "postgres", 3: "sqlite"}  # seed -> store
 
 
 def plain(seed: int, runs: int) -> Load:
@@ -34,7 +35,12 @@ class Scenario:
     settings: Mapping[str, Any] = field(default_factory=dict)
     within: float = 120
     small_disk: bool = False
+    standby: bool = False  # on Postgres with one, whatever the seed
     look: Callable[[Scene, float], Awaitable[Outcome]] = Scene.outcome
+
+    def kind(self, seed: int, asked: str | None = None) -> str:
+        """Return the store of a play; `asked`: which one is asked for."""
+        return "postgres" if self.standby else asked or ON.get(seed, "sqlite")
 
 
 GAPS: Final = {"gap_timeout": bad_data.LOST_EVENTS}
@@ -74,6 +80,15 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
         broker_faults.leader_killed,
     ),
     Scenario("no-brokers", "all brokers down for 60 s", "kill -9 of all three", broker_faults.all_down, within=180),
+    Scenario(
+        "region",
+        "a region fails",
+        "kill -9 of all brokers in mid-stream; agents and workers go on in a second cluster, to which MirrorMaker 2 "
+        "has copied; the first is back, what the second lacks is copied; all move back",
+        regions.moved,
+        settings=GAPS,
+        within=240,
+    ),
     Scenario(
         "cut-off",
         "partition between worker and broker",
@@ -160,6 +175,15 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
         store_faults.disk_full,
         small_disk=True,
         within=180,
+    ),
+    Scenario(
+        "standby",
+        "Postgres fails over to its standby",
+        "the address leads to the read-only standby for 5 s, and back; then kill -9 of the primary, and 5 s later the "
+        "standby, to which the address leads by then, is promoted",
+        store_faults.failed_over,
+        standby=True,
+        within=30,
     ),
     Scenario(
         "hot-thread",

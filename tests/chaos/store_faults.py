@@ -1,10 +1,11 @@
-"""The store is away, slow, or has no disk left."""
+"""The store is away, slow, has no disk left, or fails over to its standby."""
 
 from __future__ import annotations
 
 import asyncio
 
 from tests.chaos.scene import Scene
+from tests.chaos.stores import Replicated
 
 
 async def store_down(scene: Scene, seconds: float = 120) -> None:
@@ -40,3 +41,21 @@ async def disk_full(scene: Scene) -> None:
     if not await scene.store.running():
         await scene.store.up()  # Postgres gives up when its log can't be written; whoever makes room starts it
         scene.note = "Postgres had stopped, and was started"
+
+
+async def failed_over(scene: Scene) -> None:
+    """The address leads to the standby for 5 s, and back; then the primary dies, and the standby is promoted."""
+    assert isinstance(scene.store, Replicated)
+    primary, standby = scene.store.server, scene.store.standby
+    await scene.start()
+    scene.publish(times=2)
+    await scene.published(0.2)
+    standby.lead(standby)
+    primary.proxy.reset()
+    await asyncio.sleep(5)
+    standby.lead(primary)  # what is connected to the standby stays so
+    await scene.published(0.7)
+    primary.kill()
+    standby.lead(standby)
+    await asyncio.sleep(5)
+    await standby.promote()

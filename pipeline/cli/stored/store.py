@@ -153,6 +153,7 @@ async def _check(url: str) -> dict[str, Any]:
     async with ThreadStore(url) as opened:
         revision = await opened.revision()
         await opened.check()
+        await opened.check_writing()
         counts = await count_rows(opened)
     names = ("threads", "turns", "runs", "interrupted")
     return {"store": without_password(url), "schema": revision, **{name: getattr(counts, name) for name in names}}

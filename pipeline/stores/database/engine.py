@@ -8,13 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-import asyncpg
 import sqlalchemy
 from sqlalchemy import URL, Connection, Engine, QueuePool, event
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.database.failures import store_error
+from pipeline.stores.database.primary import connect, keep_to
 from topics import json_text
 from turnmill.errors import CallerError
 
@@ -144,17 +144,17 @@ def _begin_sqlite(connection: Connection, *, log: WriteAheadLog) -> None:
 
 
 def _postgres(url: str, command_seconds: float | None) -> AsyncEngine:
-    # asyncpg parses the whole URL itself: sslmode and libpq's other options, several hosts, sockets.
-    connect = partial(asyncpg.connect, url, timeout=CONNECT_SECONDS, command_timeout=command_seconds)
-    return create_async_engine(
+    creator = partial(connect, url, timeout=CONNECT_SECONDS, command_timeout=command_seconds)
+    engine = create_async_engine(
         "postgresql+asyncpg://",
-        async_creator=connect,
+        async_creator=creator,
         json_serializer=json_text.dumps,
         json_deserializer=json_text.loads,
-        pool_pre_ping=True,
         pool_size=5,
         max_overflow=5,
     )
+    keep_to(engine)
+    return engine
 
 
 def search_choice(connection: AsyncConnection) -> str:

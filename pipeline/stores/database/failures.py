@@ -8,9 +8,18 @@ from typing import Final
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from pipeline.stores.database.errors import StoreError, UnstorableData
+from pipeline.stores.database.primary import READ_ONLY
 from turnmill.settings import without_password
 
 MIGRATE: Final = "run `turnmill store migrate`"
+NOT_WRITABLE: Final = (
+    "the server takes no writes: a standby, or a primary that was set read-only, perhaps since its disk is full: wait "
+    "for the failover, name the primary in TURNMILL_STORE, or make room"
+)
+POOLED: Final = (
+    "a pooler hands each transaction to another session, which lacks our prepared statements: set its pool_mode to "
+    "session, or let TURNMILL_STORE lead past it"
+)
 
 # (SQLSTATE or the beginning of it, transient, advice): the first row that fits is used.
 POSTGRES: Final[tuple[tuple[str, bool, str], ...]] = (
@@ -27,7 +36,9 @@ POSTGRES: Final[tuple[tuple[str, bool, str], ...]] = (
     ("08", True, "the connection broke"),
     ("40", True, "the transaction lost against another one"),
     ("55P03", True, "a lock is held for too long by another transaction"),
-    ("25006", True, "the server is read-only, a standby perhaps: wait for the failover, or correct TURNMILL_STORE"),
+    (READ_ONLY, True, NOT_WRITABLE),
+    ("26000", False, POOLED),
+    ("42P05", False, POOLED),
     ("23503", True, "the thread was deleted while it was written"),
 )
 # (part of SQLite's message, transient, advice)

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 import asyncpg
-from sqlalchemy import Executable
+from sqlalchemy import Executable, select, update
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -18,6 +18,7 @@ from pipeline.policies.prices import NONE, Prices
 from pipeline.stores.database import migrate as migrations
 from pipeline.stores.database.engine import POSTGRES, SEARCH, WRITE, create_direct_engine, create_engine
 from pipeline.stores.database.failures import store_error
+from pipeline.stores.database.schema import compatibility
 from pipeline.stores.database.sending import in_one_go
 
 CANCEL_SECONDS: Final = 10.0  # for a transaction to end when its caller is cancelled
@@ -82,9 +83,21 @@ class ThreadStore:
                 await unlimited.dispose()
 
     async def check(self) -> None:
-        """Raise StoreError if this code does not work with the schema."""
+        """Raise StoreError if this code does not work with the schema, or with a pooler before the store."""
         async with self.reading() as connection:
             migrations.check(await migrations.current(connection), await migrations.oldest(connection))
+            # Repeated while another one is in a transaction: a pooler may have given that one the session of this one,
+            # where its prepared statements are.
+            await connection.rollback()
+            async with self.reading() as other:
+                await other.execute(select(1))
+                await migrations.oldest(connection)
+
+    async def check_writing(self) -> None:
+        """Write, and roll back. Raises StoreError if the store takes no writes."""
+        with self.failures():
+            async with self._writer.connect() as connection:
+                await connection.execute(update(compatibility).values(oldest=compatibility.c.oldest))
 
     async def revision(self) -> str | None:
         """Return the schema's revision; None where there are no tables."""

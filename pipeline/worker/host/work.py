@@ -19,7 +19,7 @@ from pipeline.stores.database.errors import StoreError
 log = logging.getLogger(__name__)
 
 FIRST_DELAY: Final = 0.2
-MAX_DELAY: Final = 30.0
+MAX_DELAY: Final = 10.0
 
 Records = Sequence[ConsumerRecord]
 
