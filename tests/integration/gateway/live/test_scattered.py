@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from aiokafka import AIOKafkaProducer
 
 from pipeline.kafka import reading
 from pipeline.kafka.admin import apply_topics
 from pipeline.settings import Settings
 from tests.support.gateways import Message, Running, client, messages, replayed, running, talk
+from tests.support.topic_records import writing
 from tests.support.waiting import PATIENCE, until
 from topics.catalog import EVENTS
 from turnmill.identity import thread_uuid
-from turnmill.kafka.client import client_options
 from turnmill.wire.envelope import encode
 
 THREAD = thread_uuid("chat-1")[0]
@@ -32,22 +30,6 @@ def records(events: Sequence[dict[str, Any]], thread: str = THREAD, run: str = "
     return [encode(part) for part in parts]
 
 
-@asynccontextmanager
-async def written(settings: Settings) -> AsyncIterator[Any]:
-    """Yield a function that writes one record to a partition."""
-    producer = AIOKafkaProducer(**client_options(settings))
-    await producer.start()
-    topic = EVENTS.full_name(settings.topic_prefix)
-
-    async def write(value: bytes, partition: int, key: bytes | None = THREAD.encode()) -> None:
-        await producer.send_and_wait(topic, value, key=key, partition=partition)
-
-    try:
-        yield write
-    finally:
-        await producer.stop()
-
-
 def seqs(found: Sequence[Message]) -> list[int]:
     return [message.seq for message in found if message.name == "message"]
 
@@ -56,9 +38,9 @@ def seqs(found: Sequence[Message]) -> list[int]:
 @pytest.mark.parametrize("partition", range(4))
 async def test_a_thread_is_followed_where_it_is(gateway_settings: Settings, partition: int, memory: int) -> None:
     events = talk(20)
-    async with written(gateway_settings) as write:
+    async with writing(gateway_settings, EVENTS) as write:
         for value in records(events):
-            await write(value, partition)
+            await write(THREAD.encode(), value, partition)
     narrow = gateway_settings.model_copy(update={"gateway_live_bytes": memory})
     async with running(narrow) as gateway, client(gateway.url) as http:
         whole = await asyncio.wait_for(replayed(http, "chat-1"), PATIENCE)
@@ -76,9 +58,9 @@ async def test_a_scattered_run_is_followed_in_all_partitions(
     events = talk(30)
     values = records(events, THREAD.upper() if key and key.isupper() else THREAD)
     narrow = gateway_settings.model_copy(update={"gateway_live_bytes": 3_000})
-    async with written(gateway_settings) as write, client(gateway.url) as http:
+    async with writing(gateway_settings, EVENTS) as write, client(gateway.url) as http:
         for number, value in enumerate(values[:5]):
-            await write(value, number % 3, key)
+            await write(key, value, number % 3)
         found: list[Message] = []
 
         async def follow() -> None:
@@ -91,7 +73,7 @@ async def test_a_scattered_run_is_followed_in_all_partitions(
         following = asyncio.create_task(follow())
         await until(lambda: _is(len(found) >= 15))
         for number, value in enumerate(values[5:]):
-            await write(value, number % 4, key)
+            await write(key, value, number % 4)
         await asyncio.wait_for(following, PATIENCE)
         by_seq = sorted((message for message in found if message.name == "message"), key=lambda message: message.seq)
         assert [json.loads(message.data)["event"] for message in by_seq] == events
@@ -113,9 +95,13 @@ async def test_a_topic_that_grows_under_readers(gateway_settings: Settings, monk
     events = talk(20)
     values = records(events)
     more = gateway_settings.model_copy(update={"partitions": gateway_settings.partitions + 3})
-    async with written(gateway_settings) as write, running(gateway_settings) as gateway, client(gateway.url) as http:
+    async with (
+        writing(gateway_settings, EVENTS) as write,
+        running(gateway_settings) as gateway,
+        client(gateway.url) as http,
+    ):
         for value in values[:4]:
-            await write(value, 1)
+            await write(THREAD.encode(), value, 1)
         found: list[Message] = []
 
         async def follow() -> None:
@@ -128,9 +114,9 @@ async def test_a_topic_that_grows_under_readers(gateway_settings: Settings, monk
         following = asyncio.create_task(follow())
         await until(lambda: _is(len(found) >= 12))
         await apply_topics(more, grow=True)
-        async with written(more) as write_on:
+        async with writing(more, EVENTS) as write_on:
             for value in values[4:]:
-                await write_on(value, gateway_settings.partitions + 1)
+                await write_on(THREAD.encode(), value, gateway_settings.partitions + 1)
         await asyncio.wait_for(following, PATIENCE)
         assert seqs(found) == list(range(len(events)))
         async with running(more) as second, client(second.url) as other:
@@ -142,12 +128,12 @@ async def test_a_topic_that_grows_under_readers(gateway_settings: Settings, monk
 async def test_a_reader_that_can_not_go_on_exactly_begins_again(gateway_settings: Settings) -> None:
     """Its id is older than what the gateway knows of, and names no place in the partition where the thread is now."""
     events = talk(6)
-    async with written(gateway_settings) as write:
+    async with writing(gateway_settings, EVENTS) as write:
         for value in records(events, run="old"):
-            await write(value, 0)
+            await write(THREAD.encode(), value, 0)
         await asyncio.sleep(2)
         for value in records(events):
-            await write(value, 1)
+            await write(THREAD.encode(), value, 1)
         short = gateway_settings.model_copy(update={"gateway_live_window": 1.0})
         async with running(short) as gateway, client(gateway.url) as http:
             found = await replayed(http, "chat-1", last_event_id="0-0.0")
