@@ -53,7 +53,7 @@ func ofSarama(partitioner sarama.PartitionerConstructor) func([]string, string, 
 
 func ofKafkaGo(balancer kafka.Balancer) func([]string, string, []record) error {
 	return func(brokers []string, topic string, records []record) error {
-		writer := &kafka.Writer{Addr: kafka.TCP(brokers...), Topic: topic, Balancer: balancer, BatchSize: 1}
+		writer := &kafka.Writer{Addr: kafka.TCP(brokers...), Topic: topic, Balancer: balancer, BatchSize: 1, RequiredAcks: kafka.RequireAll}
 		defer writer.Close()
 		for _, r := range records {
 			message := kafka.Message{Key: r.key(), Value: []byte(r.Value)}
