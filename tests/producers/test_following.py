@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,18 +23,16 @@ WRITERS = ("java", "librdkafka", "kafkajs", "platformatic", "sarama", "franz-go"
 HELD_SECONDS = 0.5  # of processor time
 
 
-@pytest.mark.parametrize("upper", [False, True])
+@pytest.mark.parametrize("spelled", [str.lower, str.upper])
 @pytest.mark.parametrize("writer", WRITERS)
 async def test_what_a_client_writes_is_followed_and_stored_whole(
     writer: str,
-    upper: bool,
+    spelled: Callable[[str], str],
     applied_settings: Settings,
     tmp_path: Path,
 ) -> None:
     runs = [run_of(31, number) for number in range(4)]
-    records = [
-        (run.thread_id.upper() if upper else run.thread_id, value.decode()) for run in runs for value in run.values()
-    ]
+    records = [(spelled(run.thread_id), value.decode()) for run in runs for value in run.values()]
     clients.write(writer, applied_settings, EVENTS, records, tmp_path)
     settings = applied_settings.model_copy(
         update={"gateway_port": 0, "gateway_rate": 0.0, "webhooks": SecretStr("[]"), "idle_timeout": 1.0}
