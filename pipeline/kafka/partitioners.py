@@ -80,7 +80,8 @@ def placed(records: Iterable[tuple[bytes | None, int]], partitions: int) -> Plac
             places[key].add(partition)
     single = {key: min(found) for key, found in places.items() if len(found) == 1}
     elsewhere = [key for key, partition in single.items() if partition != java(key, partitions)]
-    fits = {row: sum(row[0](key, partitions) == single[key] for key in elsewhere) for row in OTHERS}
-    best = max(OTHERS, key=lambda row: fits[row])
-    known = partitions > 1 and len(elsewhere) >= FEW and fits[best] >= MOST * len(elsewhere)
-    return Placed(len(places), len(places) - len(single), keyless, len(elsewhere), best if known else None)
+    enough = max(FEW, MOST * len(elsewhere))
+    by = next(
+        (row for row in OTHERS if sum(row[0](key, partitions) == single[key] for key in elsewhere) >= enough), None
+    )
+    return Placed(len(places), len(places) - len(single), keyless, len(elsewhere), by)
