@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 .SHELLFLAGS := -eu -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test pytest durations coverage test-sdks drift test-browser screenshots lint format docs site jars chart test-chart image simulate chaos restarts soak attack fuzz bench compile interpreted test-compiled same-bytes test-all release wheel weigh bytecode setup tools clean
+.PHONY: help demo test pytest durations coverage test-sdks test-producers drift test-browser screenshots lint format docs site jars chart test-chart image simulate chaos restarts soak attack fuzz bench compile interpreted test-compiled same-bytes test-all release wheel weigh bytecode setup tools clean
 
 UV_VERSION := 0.13.8
 export UV_CACHE_DIR := $(CURDIR)/.cache/uv
@@ -55,6 +55,9 @@ coverage: interpreted lint  ## The same tests, with the lines that none of them 
 
 test-sdks: setup  ## Runs of the real SDKs, recorded; and our exports of every wire in them, which go on (needs Node 20+)
 	@PATH="$(CURDIR)/.tools/uv/bin:$$PATH" $(RUN) pytest -n $(if $(ARGS),0,2) tests/sdks/check_*.py $(ARGS)
+
+test-producers: setup  ## Real clients and servers of other makes: what they write is read, stored and followed (needs Java, Go 1.26+, Node 20+)
+	@PATH="$(CURDIR)/.tools/uv/bin:$$PATH" $(RUN) pytest $(or $(ARGS),tests/producers/test_*.py)
 
 drift: setup  ## What the newest SDKs can say that the pinned ones can't, and their recorded programs run again
 	@PATH="$(CURDIR)/.tools/uv/bin:$$PATH" $(RUN) python -m tests.sdks.drift

@@ -37,7 +37,8 @@ class ListedRun:
     """One run.
 
     `events`: their number up to the newest one seen; `offset`: of its newest record; `first`: offset of the first
-    record seen, or named by a segment; `seq`: of the first event seen.
+    record seen in `partition`, or named by a segment; `elsewhere`: the same of other partitions, where a producer
+    scattered the run; `seq`: of the first event seen.
     """
 
     key: RunKey
@@ -58,11 +59,25 @@ class ListedRun:
     longest: int | None = None  # longest silence; None if the run was not seen from its beginning
     counted: bool = False  # `longest` was added to the usual silence of its agent
     text: str = ""  # the end of its text, kept while a client follows the run
+    partition: int = 0
+    elsewhere: dict[int, int] | None = None
 
     @property
     def thread(self) -> ThreadKey:
         """The run's thread."""
         return ThreadKey.of(self.key.thread_id, self.key.tenant)
+
+    @property
+    def firsts(self) -> dict[int, int]:
+        """The offset of the first record seen in each partition."""
+        return {self.partition: self.first, **(self.elsewhere or {})}
+
+    def begins(self, partition: int, offset: int) -> None:
+        """Take the place of a record that may be the first."""
+        if partition == self.partition:
+            self.first = min(offset, self.first)
+        else:
+            self.elsewhere = {**(self.elsewhere or {}), partition: min(offset, self.firsts.get(partition, offset))}
 
 
 class RunList:
@@ -103,19 +118,21 @@ class RunList:
             for key, run in self._of_id.get(thread.thread_id, {}).items()
             if (key.tenant or None) == thread.tenant and (run.last_at >= since or key in self._open)
         ]
-        return {run.key.run_id: run for run in sorted(runs, key=lambda run: run.first)}
+        return {run.key.run_id: run for run in sorted(runs, key=lambda run: (run.started_at, run.first))}
 
     def threads(self, thread_id: str, since: int) -> set[ThreadKey]:
         """Return the threads with this id that have such runs, one for each tenant."""
         runs = self._of_id.get(thread_id, {}).items()
         return {run.thread for key, run in runs if run.last_at >= since or key in self._open}
 
-    def take_event(self, value: bytes | None, offset: int, at: int) -> None:
+    def take_event(self, value: bytes | None, offset: int, at: int, partition: int = 0) -> None:
         """Take a record of the events topic. A malformed one opens no run."""
         with suppress(InvalidRecord):
-            self.take(decode(value), offset, at)
+            self.take(decode(value), offset, at, partition)
 
-    def take(self, envelope: dict[str, Any], offset: int, at: int, *, past: bool = False) -> ListedRun:
+    def take(
+        self, envelope: dict[str, Any], offset: int, at: int, partition: int = 0, *, past: bool = False
+    ) -> ListedRun:
         """Take a decoded record of the events topic, and return its run.
 
         `past`: it is before the committed offset, and opens no run.
@@ -133,7 +150,7 @@ class RunList:
         run = self._known(key)
         if run is not None and late and not past:
             return run
-        run = self._fold(run, key, envelope, offset, at)
+        run = self._fold(run, key, envelope, offset, at, partition)
         if past or late:
             if key not in self._open:
                 self._rest(run)
@@ -142,15 +159,15 @@ class RunList:
             self._settle(run, closed)
         return run
 
-    def take_state(self, key: bytes | None, value: bytes | None) -> None:
-        """Take a record of the state topic. A malformed one changes nothing."""
+    def take_state(self, key: bytes | None, value: bytes | None, partition: int = 0) -> None:
+        """Take a record of the state topic, whose partitions are those of events. A malformed one changes nothing."""
         with suppress(InvalidRecord):
             if value is None:
                 self._remove(key or b"")
                 return
             run, entry = state.decode(key or b"", value)
             if isinstance(entry, Segment):
-                self._take_segment(key or b"", run, entry)
+                self._take_segment(key or b"", run, entry, partition)
                 return
             known = self._marks.get(run)
             if known is None or entry.rank > known.rank:
@@ -159,12 +176,12 @@ class RunList:
                     self._marks.remove(self._marks.of_most())
             self._look_at(run)
 
-    def _take_segment(self, name: bytes, key: RunKey, segment: Segment) -> None:
+    def _take_segment(self, name: bytes, key: RunKey, segment: Segment, partition: int) -> None:
         """Take a run's records from the state topic, in place of those on the events topic."""
         known = self._known(key)
         for value in segment.records:
             with suppress(InvalidRecord):
-                run = self._fold(self._known(key), key, decode(value), segment.first_offset, segment.at)
+                run = self._fold(self._known(key), key, decode(value), segment.first_offset, segment.at, partition)
                 self._opens(run, segment.last_offset)
                 run.started_at = min(run.started_at, segment.clocks.opened)
                 if known is None:
@@ -177,12 +194,14 @@ class RunList:
     def _known(self, key: RunKey) -> ListedRun | None:
         return self._open.get(key) or self._over.get(key)
 
-    def _fold(self, run: ListedRun | None, key: RunKey, envelope: dict[str, Any], offset: int, at: int) -> ListedRun:
+    def _fold(
+        self, run: ListedRun | None, key: RunKey, envelope: dict[str, Any], offset: int, at: int, partition: int
+    ) -> ListedRun:
         """Update a run by a record, and return it; `run` None: this is the first record seen of it."""
         seq, events = envelope["seq"], envelope["events"]
         if run is None:
             run = ListedRun(key, envelope["agent_id"][:NAME_CHARACTERS], envelope["dialect"], at, at, offset, seq)
-            run.longest = 0 if seq == 0 else None
+            run.longest, run.partition = 0 if seq == 0 else None, partition
             self._of_id.setdefault(key.thread_id, {})[key] = run
         info = envelope.get("run") or {}
         run.agent_name = _name(info.get("agent_name")) or run.agent_name
@@ -193,7 +212,8 @@ class RunList:
             run.longest = max(run.longest, at - run.last_at)
         run.started_at = min(at, run.started_at)
         run.last_at = max(at, run.last_at)
-        run.first, run.seq = min(offset, run.first), min(seq, run.seq)
+        run.begins(partition, offset)
+        run.seq = min(seq, run.seq)
         if seq + len(events) > run.events:
             run.events, run.ended = seq + len(events), False
             run.last_event = (kind_of(events[-1]) if events else None) or run.last_event

@@ -16,7 +16,6 @@ from typing import Any, Final, NoReturn
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
-from aiokafka.partitioner import murmur2
 
 from pipeline.kafka.offsets import Bounds, bounds
 from topics.catalog import Topic
@@ -30,7 +29,7 @@ from turnmill.settings import BrokerSettings
 ANSWER_TIMEOUT: Final = 15.0  # seconds to wait for the broker
 POLL_MS: Final = 500
 MAX_OFFSET: Final = 2**63 - 1
-PARTITIONS_INTERVAL: Final = 60.0  # seconds between two checks of the topics' partitions
+PARTITIONS_INTERVAL = 10.0  # seconds between two checks of the topics' partitions
 
 
 @asynccontextmanager
@@ -143,9 +142,12 @@ async def record_at(settings: BrokerSettings, partition: TopicPartition, offset:
     return None
 
 
-def partition_of(thread_id: str, partitions: int) -> int:
-    """Return the partition of a thread, which Kafka's own clients and ours choose alike."""
-    return int((murmur2(thread_id.encode()) & 0x7FFFFFFF) % partitions)
+def may_name(record: Any, thread_id: bytes) -> bool:
+    """Return False if an events record is surely not of a thread; costs less than decoding it.
+
+    The id may be in any case, and the key may be missing.
+    """
+    return (record.key or b"").lower() == thread_id or thread_id in (record.value or b"").lower()
 
 
 async def bounds_of(settings: BrokerSettings, topic: Topic) -> Bounds:

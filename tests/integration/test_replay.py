@@ -13,11 +13,12 @@ from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.erasure import mark_erased
 from pipeline.stores.threads.reading import all_documents
 from tests.support.commands import turnmill
-from tests.support.fleet import AgentRun, fleet, interleaved, run_of
-from tests.support.topic_records import publish
-from tests.support.workers import WorkerProcess, wait_until_stored
+from tests.support.fleet import AgentRun, expected, fleet, interleaved, run_of
+from tests.support.topic_records import publish, writing
+from tests.support.workers import WorkerProcess, stored, wait_until_stored
 from topics.catalog import EVENTS
 from topics.thread_key import ThreadKey
+from turnmill.wire.envelope import encode
 
 Documents = dict[str, dict[str, Any]]
 
@@ -81,6 +82,30 @@ async def test_one_thread(applied_settings: Settings) -> None:
     answer = await replay(applied_settings, "--thread", runs[3].thread_id)
     assert answer["turns"]["new"] == 1
     assert list(await documents(applied_settings.store_url)) == [runs[3].thread_id]
+
+
+async def test_scattered_runs_are_made_whole(applied_settings: Settings) -> None:
+    """By round robin, as a producer without a key or with another balancer writes; ids may be in upper case, too."""
+    runs = [run for run in (run_of(27, number) for number in range(40)) if len(run.envelopes) > 3][:4]
+    settings = applied_settings.model_copy(update={"idle_timeout": 1.0, "gap_timeout": 0.5, "terminal_grace": 0.5})
+    worker = WorkerProcess(settings).start()
+    try:
+        async with writing(settings, EVENTS) as write:
+            for run in runs:
+                for number, fields in enumerate(run.envelopes):
+                    value = encode(fields | {"thread_id": run.thread_id.upper()} if number % 2 else fields)
+                    await write(None, value, number % 3)
+                    await asyncio.sleep(0.01)
+        await wait_until_stored(settings, len(runs), [worker])
+        assert worker.stop() == 0
+    finally:
+        worker.end()
+    whole, broken = expected(runs), await stored(settings)
+    assert not broken.items() & whole.items()
+    for run in runs:
+        answer = await replay(settings, "--thread", run.thread_id.upper())
+        assert (answer["turns"]["changed"], answer["cut_runs"], answer["open_runs"]) == (1, 0, 0)
+    assert await stored(settings) == whole
 
 
 async def test_a_stretch_takes_runs_whole(applied_settings: Settings) -> None:

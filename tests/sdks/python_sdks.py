@@ -28,6 +28,7 @@ SDKS: Final = {
     "anthropic": ("anthropic==2.14.0",),
     "celery": ("celery==5.7.0", "httpx==0.28.1"),
     "claude-agent-sdk": ("claude-agent-sdk==0.2.189",),
+    "confluent-kafka": ("confluent-kafka==2.16.1",),
     "continuing": ("anthropic==2.14.0", "google-genai==3.6.1"),
     "google-adk": ("google-adk==2.13.0",),
     "google-genai": ("google-genai==3.6.1",),

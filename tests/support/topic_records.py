@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -34,6 +35,21 @@ async def publish(
     finally:
         await producer.stop()
     return count
+
+
+@asynccontextmanager
+async def writing(settings: Settings, topic: Topic) -> AsyncIterator[Callable[..., Awaitable[None]]]:
+    """-> a function that writes a record (key, value) to a partition, as a producer with any partitioner may."""
+    producer = AIOKafkaProducer(**client_options(settings))
+    await producer.start()
+
+    async def write(key: bytes | None, value: bytes, partition: int) -> None:
+        await producer.send_and_wait(topic.full_name(settings.topic_prefix), value, key=key, partition=partition)
+
+    try:
+        yield write
+    finally:
+        await producer.stop()
 
 
 async def read_all(settings: Settings, topic: Topic) -> list[Any]:

@@ -6,11 +6,9 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from aiokafka import TopicPartition
-
 from pipeline.cli.mock.calls import Call, as_recorded, calls_of
 from pipeline.cli.stored.selection import find_document
-from pipeline.kafka.reading import bounds_of, offsets_at, partition_of, read, reader
+from pipeline.kafka.reading import bounds_of, may_name, offsets_at, read, reader
 from pipeline.stores.content.store import ContentStore
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads.agents_and_requests import request_bodies
@@ -63,16 +61,14 @@ async def calls_in(
 
 
 async def events_of(brokers: BrokerSettings, key: ThreadKey, since: int) -> Mapping[str, list[Fields]]:
-    """Return a thread's envelopes on the events topic, by run. Raises BrokerError."""
+    """Return a thread's envelopes on the events topic, by run, whatever partitions they are in. Raises BrokerError."""
     runs = defaultdict[str, list[Fields]](list)
-    bounds = await bounds_of(brokers, EVENTS)
-    topic = EVENTS.full_name(brokers.topic_prefix)
-    partition = TopicPartition(topic, partition_of(key.thread_id, len(bounds)))
-    begin, end = bounds[partition]
+    bounds, name = await bounds_of(brokers, EVENTS), key.thread_id.encode()
     async with reader(brokers) as consumer:
-        first = (await offsets_at(consumer, since - EARLIER_MS, {partition: end}))[partition]
-        async for _, records in read(consumer, {partition: (max(begin, first), end)}):
-            for record in records:
+        firsts = await offsets_at(consumer, since - EARLIER_MS, {place: end for place, (_, end) in bounds.items()})
+        spans = {place: (max(begin, firsts[place]), end) for place, (begin, end) in bounds.items()}
+        async for _, records in read(consumer, spans):
+            for record in (record for record in records if may_name(record, name)):
                 with suppress(InvalidRecord):
                     envelope = decode(record.value)
                     if ThreadKey.of(envelope["thread_id"], envelope.get("tenant")) == key:

@@ -10,6 +10,7 @@ from typing import Literal
 from pipeline.assembly.limits import Limits
 from pipeline.cli.output import many
 from pipeline.kafka.offsets import ClusterInfo, PartitionLag
+from pipeline.kafka.partitioners import Placed
 from pipeline.kafka.topic_plan import Change, Found
 from pipeline.worker.repair.ledger import Ledger
 from topics.catalog import CATALOG, EVENTS, STATE
@@ -187,6 +188,29 @@ def lag_finding(group: str, role: str, rows: Sequence[PartitionLag], members: in
         seen = f"{lag:,} records wait, and no worker with the role {role} runs or has read any of them"
         return Finding("warning", check, seen, f"start one: `turnmill worker --roles {role}`")
     return Finding("ok", check, f"{lag:,} records to read" if lag else "has read all")
+
+
+def partitioner_finding(told: Placed) -> Finding:
+    """Report which client's partitioner placed the newest records."""
+    check, advice = "partitioner", "docs/records.md#which-partition says how each client is set"
+    if told.scattered:
+        seen = (
+            f"{told.scattered:,} of the newest {many(told.keys, 'key')} are in several partitions: by round robin, by "
+            "two clients, or since the topic grew. Runs are assembled by partition, so theirs break; "
+            "`turnmill replay --thread ID` makes them whole"
+        )
+        return Finding("warning", check, seen, advice)
+    if told.keyless:
+        seen = f"{many(told.keyless, 'record')} of the newest without a key: their runs are scattered over partitions"
+        return Finding("warning", check, seen, "the key of a record is its thread_id: docs/records.md#which-partition")
+    if told.by is not None:
+        _, whose, java = told.by
+        seen = f"{told.elsewhere:,} of the newest {many(told.keys, 'key')} are where {whose} puts them"
+        return Finding("ok", check, seen, f"where clients of other makes write the same threads: {java}; {advice}")
+    if told.elsewhere:
+        seen = f"{told.elsewhere:,} of the newest {many(told.keys, 'key')} are where no known partitioner puts them"
+        return Finding("ok", check, seen, f"well, if all records of a thread are in one partition; {advice}")
+    return Finding("ok", check, "the newest keys are where Java's clients put them" if told.keys else "no records yet")
 
 
 def clock_finding(ahead: int, seconds: float) -> Finding:

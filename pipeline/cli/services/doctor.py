@@ -27,6 +27,7 @@ from pipeline.cli.services.checks import (
     expiry_findings,
     lag_finding,
     ledger_finding,
+    partitioner_finding,
     settings_findings,
     state_finding,
     topic_findings,
@@ -34,7 +35,8 @@ from pipeline.cli.services.checks import (
 )
 from pipeline.kafka.admin import describe_topics, topic_changes
 from pipeline.kafka.offsets import cluster_info, group_lag, group_members
-from pipeline.kafka.reading import reader
+from pipeline.kafka.partitioners import Placed, placed
+from pipeline.kafka.reading import bounds_of, read_once, reader
 from pipeline.kafka.topic_plan import Found
 from pipeline.policies import sign_in
 from pipeline.settings import LAKE, Settings, load
@@ -56,6 +58,7 @@ from turnmill.settings import BrokerSettings, without_password
 
 MAX_CLOCK_SKEW: Final = 5.0  # seconds by which a record may be dated later than this machine's clock
 LEDGER_RECORDS: Final = 200_000  # on the events topic; more are only read with --ledger
+KEYS_READ: Final = 2_000  # records, the newest of all partitions, whose keys tell their producers' partitioners
 LEDGER_ROLES: Final = ("assemble", "store")  # the ledger does not include records that these roles have not read yet
 SQLITE: Final = "sqlite:///"
 MARKS: Final = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "error": ("✗", "red")}
@@ -143,6 +146,7 @@ async def _records(settings: Settings, topics: list[Found], *, stored: bool, led
     advice = "`turnmill dlq list` says why, `turnmill dlq redrive` tries them again" if letters else ""
     findings.append(Finding("warning" if letters else "ok", "dead letters", f"{letters:,} on the topic", advice))
     findings.append(clock_finding(await _ahead(settings, topics), MAX_CLOCK_SKEW))
+    findings.append(partitioner_finding(await _placed(settings)))
     events = sizes[EVENTS.full_name(settings.topic_prefix)]
     if not stored:
         return findings
@@ -153,6 +157,17 @@ async def _records(settings: Settings, topics: list[Found], *, stored: bool, led
         counted = await take_stock(settings, store)
     findings.append(ledger_finding(limits_of(settings).idle_ms, counted, waiting, now_ms()))
     return findings
+
+
+async def _placed(settings: Settings) -> Placed:
+    """Return what the keys of the newest records say of their producers' partitioners."""
+    ends = await bounds_of(settings, EVENTS)
+    most = max(KEYS_READ // len(ends), 1)
+    spans = {partition: (max(begin, end - most), end) for partition, (begin, end) in ends.items()}
+    found: list[tuple[bytes | None, int]] = []
+    async for partition, records in read_once(settings, spans):
+        found += [(record.key, partition.partition) for record in records]
+    return placed(found, len(ends))
 
 
 async def _ahead(settings: Settings, topics: list[Found]) -> int:

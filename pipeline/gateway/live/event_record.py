@@ -26,7 +26,7 @@ class EventRecord:
     scans again and again, while everybody waits.
     """
 
-    __slots__ = ("_envelope", "_value", "at", "frames", "fresh", "headers", "offset", "partition", "run")
+    __slots__ = ("_envelope", "_value", "at", "frames", "fresh", "headers", "number", "offset", "partition", "run")
 
     def __init__(self, partition: int, offset: int, at: int, value: bytes | None, headers: Headers = ()) -> None:
         """Wrap a record as it was read; `at`: its time by the broker, epoch ms."""
@@ -34,6 +34,7 @@ class EventRecord:
         self.offset = offset
         self.at = at
         self.headers = headers
+        self.number = 0  # in the order in which they came into memory, from 1
         self.run: ListedRun | None = None  # while it is fresh: its run in the index of runs
         self.fresh = True
         self.frames: Frames = {}  # while it is fresh: the frames that readers were sent

@@ -280,7 +280,7 @@ class Follower(Service):
             if any(listener.runs != "none" for listener in self._members):
                 for record in records:
                     if (envelope := record.envelope) is not None:
-                        record.run = self.runs.take(envelope, record.offset, record.at, past=past)
+                        record.run = self.runs.take(envelope, record.offset, record.at, record.partition, past=past)
         for listener in listeners:
             listener.take(partition, records, behind)
 

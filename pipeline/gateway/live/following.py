@@ -1,10 +1,10 @@
-"""Following a thread: recent records from memory, earlier ones from the broker."""
+"""Following a thread in the partitions that its records are in: recent ones from memory, others from the broker."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final
@@ -13,7 +13,7 @@ from pipeline.assembly.run_list import ListedRun
 from pipeline.gateway.access.security import Still
 from pipeline.gateway.live.event_record import EventRecord
 from pipeline.gateway.live.follower import YIELD_RECORDS
-from pipeline.gateway.live.recent_events import EventId, Reading
+from pipeline.gateway.live.recent_events import EventId, Position, Reading
 from pipeline.gateway.live.tail import EventTail
 from pipeline.gateway.problems import Problem
 from pipeline.gateway.state import Service
@@ -26,20 +26,21 @@ STREAM_SECONDS: Final = 3600.0  # seconds until a stream ends, to be resumed
 RECHECK_INTERVAL: Final = 5.0  # seconds between two checks that the reader may go on
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Following:
-    """What a reader follows: a thread's records from offset `start` on.
+    """What a reader follows: a thread's records, in some partitions from the offsets `starts` on.
 
-    `stop` is the end of the partition when the reader came; `still` returns whether it may go on.
+    `stops` are the ends of all partitions when the reader came; `still` returns whether it may go on. `again`: why it
+    can't, and must begin again without an id.
     """
 
     thread: ThreadKey
-    partition: int
-    start: int
-    stop: int
+    starts: dict[int, int]
+    stops: dict[int, int]
     reading: Reading
     runs: dict[str, ListedRun]
     still: Still
+    again: str | None = None
 
 
 class Live(Service):
@@ -59,69 +60,84 @@ class Live(Service):
         """End all streams."""
         self.stop()
 
-    async def follow(self, thread: ThreadKey, after: EventId | None, replay: str, still: Still) -> Following:
-        """Begin to follow a thread. Raises BrokerError, and Problem if `after` doesn't exist."""
+    async def follow(self, thread: ThreadKey, after: Sequence[EventId], replay: str, still: Still) -> Following:
+        """Begin to follow a thread, behind the places `after`.
+
+        The reader must begin again if the thread may have had records in partitions that they don't name, before those
+        that the gateway knows of. Raises BrokerError, and Problem if one of the places doesn't exist.
+        """
         await self.tail.ready()
-        partition = self.tail.partition_of(thread.thread_id)
-        recent = self.tail.recent
-        if after is not None:
-            await self._check(after, partition, thread.tenant)
-        runs = self.tail.runs_of(thread)
-        stop = recent.position[partition]
-        start, hidden = min((run.first for run in runs.values()), default=stop), set[str]()
-        if after is not None:
-            start = min(start, after.offset)
-        elif replay != "recent":
+        for place in after:
+            await self._check(place, thread.tenant)
+        runs, stops = self.tail.runs_of(thread), dict(self.tail.recent.position)
+        starts, hidden = first_places(runs.values()), set[str]()
+        if not after and replay != "recent":
             hidden = {run_id for run_id, run in runs.items() if replay == "none" or run.ended}
-        return Following(thread, partition, start, stop, Reading(after, hidden, stop), runs, still)
+        unnamed = starts.keys() - {place.partition for place in after}
+        for place in after:
+            starts[place.partition] = min(place.offset, starts.get(place.partition, place.offset))
+        following = Following(thread, starts, stops, Reading(after, hidden, stops), runs, still)
+        if after and unnamed and not await self._is_recent(following, after[0]):
+            following.again = "the thread goes on in other partitions of the topic"
+        return following
 
     async def records(
         self, following: Following, *, follow: bool, silence: float
     ) -> AsyncGenerator[Sequence[EventRecord]]:
         """Yield records of the thread, in order; an empty list after `silence` seconds.
 
-        Ends when the gateway stops, and when the reader may not go on.
+        Ends when the gateway stops, and when the reader may not go on, or must begin again.
         """
-        recent, partition, position = self.tail.recent, following.partition, following.start
+        recent, tail = self.tail.recent, self.tail
+        position = Position({**following.stops, **following.starts})
         asked, ends = time.monotonic(), time.monotonic() + STREAM_SECONDS
         with self.metrics.in_progress(m.LIVE_READERS):
             async with self.tail.heard(following.thread) as news:
-                while not self.stopping and time.monotonic() < ends:
+                while not self.stopping and not following.again and time.monotonic() < ends:
                     if time.monotonic() - asked > RECHECK_INTERVAL:
                         if not await following.still():
                             return
                         asked = time.monotonic()
                     news.clear()
-                    if position >= recent.floor[partition]:
+                    if any(at > recent.position.get(number, -1) for number, at in position.offsets.items()):
+                        following.again = "the topic was made anew"
+                        return
+                    late = tail.behind(following.thread, position, following.starts)
+                    if late is None:
                         records = recent.since(following.thread, position)
-                        position = recent.position[partition]
                     else:
-                        records, position = await self.tail.page(
-                            following.thread, partition, position, recent.position[partition]
+                        begin, position.read = position.offsets.get(late, 0), 0
+                        records, position.offsets[late] = await tail.page(
+                            following.thread, late, begin, recent.position[late]
                         )
                     for number, some in enumerate(portions(records, YIELD_RECORDS, DECODED_BYTES, attrgetter("size"))):
                         if number:  # the loop gets its turn, also where the reader is sent nothing of them
                             await asyncio.sleep(0)
                         yield some
-                    if not records and position >= recent.position[partition]:
+                    if not records and late is None:
                         if not follow:
                             return
                         if not await _within(news, silence):
                             yield []
 
-    async def at(self, following: Following, event_id: EventId) -> EventRecord | None:
+    async def at(self, following: Following, place: EventId) -> EventRecord | None:
         """Return the thread's record at a place; None if another thread's record is there. Raises BrokerError."""
-        thread, partition, offset = following.thread, following.partition, event_id.offset
-        if offset >= self.tail.recent.floor[partition]:
-            records = self.tail.recent.since(thread, offset)
-        else:
-            records, _ = await self.tail.page(thread, partition, offset, offset + 1)
-        return records[0] if records and records[0].offset == offset else None
+        if place.offset >= self.tail.recent.floor[place.partition]:
+            return self.tail.recent.at(following.thread, place)
+        records, _ = await self.tail.page(following.thread, place.partition, place.offset, place.offset + 1)
+        return records[0] if records else None
 
-    async def _check(self, after: EventId, partition: int, tenant: str | None) -> None:
-        recent = self.tail.recent
-        if after.partition != partition:
-            raise Problem("bad-event-id", f"the thread's events are on partition {partition}, and {after} is not")
+    async def _is_recent(self, following: Following, place: EventId) -> bool:
+        """Return True if the gateway knows of all runs that went on behind a place."""
+        if place.offset >= self.tail.recent.floor[place.partition]:
+            return True
+        record = await self.at(following, place)
+        return record is not None and self.tail.within_window(record.at)
+
+    async def _check(self, after: EventId, tenant: str | None) -> None:
+        recent, partition = self.tail.recent, after.partition
+        if partition not in recent.position:
+            raise Problem("bad-event-id", f"{after} is on no partition of the topic: it was made anew, perhaps")
         if recent.floor[partition] <= after.offset < recent.position[partition]:
             return
         begin, end = await self.tail.span(partition, tenant)
@@ -129,6 +145,15 @@ class Live(Service):
             raise Problem("bad-event-id", f"{after} is behind all that there is: the topic was made anew, perhaps")
         if after.offset < begin - 1:
             raise Problem("bad-event-id", f"what came after {after} is no longer on the topic: read the stored thread")
+
+
+def first_places(runs: Iterable[ListedRun]) -> dict[int, int]:
+    """Return by partition the first offset of any of these runs."""
+    firsts: dict[int, int] = {}
+    for run in runs:
+        for partition, first in run.firsts.items():
+            firsts[partition] = min(first, firsts.get(partition, first))
+    return firsts
 
 
 async def _within(event: asyncio.Event, seconds: float) -> bool:

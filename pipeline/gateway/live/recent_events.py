@@ -2,8 +2,8 @@
 
 `Recent` holds the newest records that the tail has read, by thread, bounded in bytes. The key of a thread is its id and
 its tenant, so records of two tenants never mix, even with the same id.
-A reader has a position in its thread's partition; from `floor` on it reads from memory, before that from the broker.
-`Reading` turns records into events, each seq of a run once, even if a record is repeated.
+A thread's records may be in any partitions, so a reader has a `Position` in each: from `floor` on it reads from memory,
+before that from the broker. `Reading` turns records into events, each seq of a run once, even if a record is repeated.
 `InOrder` returns the frames of one run in the order of their seq, whatever order they arrive in.
 """
 
@@ -12,9 +12,10 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from operator import attrgetter
 from typing import Any, Final, NamedTuple, Self
 
 from pipeline.gateway.live.event_record import Envelope, EventRecord
@@ -22,6 +23,7 @@ from topics.thread_key import ThreadKey
 from turnmill.limits import DECODED_BYTES
 
 EVENT_ID: Final = re.compile(r"([0-9]{1,6})-([0-9]{1,18})\.([0-9]{1,9})", re.ASCII)
+LAST_INDEX: Final = 999_999_999  # an index after all events of a record
 DECODED_RECORDS: Final = 1_000  # newest records that are also kept decoded, for readers at the end of the topic
 OVERHEAD: Final = 300  # bytes of memory that a frame takes in addition to its data
 
@@ -42,6 +44,13 @@ class EventId:
 
     def __str__(self) -> str:
         return f"{self.partition}-{self.offset}.{self.index}"
+
+
+def places_of(text: str) -> list[EventId] | None:
+    """Return the places in an id: of the event, then of what the reader had in other partitions; None if malformed."""
+    places = [EventId.parse(part) for part in text.split(",")]
+    named = [place for place in places if place is not None]
+    return named if len(named) == len(places) == len({place.partition for place in named}) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,18 +102,26 @@ class Seen:
 
 
 class Reading:
-    """Turns records of one thread, in the order of the partition, into events, each once.
+    """Turns records of one thread, each partition's in order, into events, each once.
 
-    The result depends on the records alone, so it is the same on every gateway. `after`: return only events after this
-    place; records before it are read all the same, to recognise duplicates. `hidden`: runs whose records before the
-    offset `until` are skipped.
+    The result depends on the records alone, so it is the same on every gateway. `after`: of the partitions that it
+    names, return only events after these places; records before them are read all the same, to recognise duplicates.
+    `hidden`: runs whose records before the partition's offset in `until` are skipped.
     """
 
-    def __init__(self, after: EventId | None = None, hidden: Collection[str] = (), until: int = 0) -> None:
-        self._after = after
+    def __init__(
+        self, after: Sequence[EventId] = (), hidden: Collection[str] = (), until: Mapping[int, int] | None = None
+    ) -> None:
+        self._after = {place.partition: place for place in after}
         self._hidden = hidden
-        self._until = until
+        self._until = until or {}
         self._seen: dict[str, Seen] = {}
+        self.given = dict(self._after)  # by partition, the last place that the reader is done with
+
+    def id_of(self, place: EventId) -> str:
+        """Return the id with which a reader resumes behind a place: with the places in the other partitions."""
+        others = sorted(other for partition, other in self.given.items() if partition != place.partition)
+        return ",".join(map(str, (place, *others)))
 
     def events(self, record: EventRecord) -> list[LiveEvent]:
         """Return the new events in a record."""
@@ -123,9 +140,29 @@ class Reading:
             seen.ends.add((over, end))
             event_id = EventId(record.partition, record.offset, len(events))
             new_events.append(LiveEvent(event_id, envelope, over, ts + (dt[-1] if dt else 0), None, end))
-        if envelope["run_id"] in self._hidden and record.offset < self._until:
+        partition = record.partition
+        after, done = self._after.get(partition), EventId(partition, record.offset, LAST_INDEX)
+        if partition not in self.given or self.given[partition] < done:
+            self.given[partition] = done
+        if envelope["run_id"] in self._hidden and record.offset < self._until.get(partition, 0):
             return []
-        return new_events if self._after is None else [event for event in new_events if event.event_id > self._after]
+        return new_events if after is None else [event for event in new_events if event.event_id > after]
+
+
+@dataclass(slots=True)
+class Position:
+    """How far a reader is.
+
+    `offsets`: the next one of each partition; 0 for a partition that came later. `read`: how many of the records that
+    were ever in memory it has passed.
+    """
+
+    offsets: dict[int, int]
+    read: int = 0
+
+    def needs(self, record: EventRecord) -> bool:
+        """Return True if the record was not read yet."""
+        return record.offset >= self.offsets.get(record.partition, 0)
 
 
 class Recent:
@@ -138,6 +175,7 @@ class Recent:
         self._fresh: deque[EventRecord] = deque()
         self._fresh_bytes = 0
         self.bytes = 0
+        self.added = 0  # records, ever
         self.floor: dict[int, int] = {}  # partition -> offset; all records from here to `position` are in memory
         self.position: dict[int, int] = {}  # partition -> the next offset to read
 
@@ -155,6 +193,8 @@ class Recent:
         thread = record.thread
         if thread is None:
             return None
+        self.added += 1
+        record.number = self.added
         self._threads.setdefault(thread, deque()).append(record)
         self._order.append((thread, record))
         self._fresh.append(record)
@@ -168,15 +208,27 @@ class Recent:
             self._drop()
         return thread
 
-    def since(self, thread: ThreadKey, offset: int) -> list[EventRecord]:
-        """Return the thread's records from `offset` on, which must not be before the floor of its partition."""
+    def since(self, thread: ThreadKey, position: Position) -> list[EventRecord]:
+        """Return the thread's unread records, and move the position behind all that is in memory.
+
+        None of them may be before the floor of its partition.
+        """
         records: list[EventRecord] = []
         for record in reversed(self._threads.get(thread, ())):
-            if record.offset < offset:
+            if record.number <= position.read:
                 break
-            records.append(record)
+            if position.needs(record):
+                records.append(record)
         records.reverse()
+        if not position.read:  # the past was read partition by partition
+            records.sort(key=attrgetter("at"))
+        position.offsets, position.read = dict(self.position), self.added
         return records
+
+    def at(self, thread: ThreadKey, place: EventId) -> EventRecord | None:
+        """Return the thread's record at a place; None if none of it is there."""
+        held = (record for record in self._threads.get(thread, ()) if record.partition == place.partition)
+        return next((record for record in held if record.offset == place.offset), None)
 
     def _drop(self) -> None:
         thread, record = self._order.popleft()
@@ -188,9 +240,11 @@ class Recent:
         self.floor[record.partition] = record.offset + 1
 
     def _forget(self, partition: int) -> None:
-        gone = [thread for thread, held in self._threads.items() if held[0].partition == partition]
-        for thread in gone:
-            del self._threads[thread]
+        for thread, held in list(self._threads.items()):
+            if rest := deque(record for record in held if record.partition != partition):
+                self._threads[thread] = rest
+            else:
+                del self._threads[thread]
         self._order = deque(item for item in self._order if item[1].partition != partition)
         self.bytes = sum(record.size for _, record in self._order)
 

@@ -17,8 +17,8 @@ from pipeline.gateway.access.security import Reader, Standing
 from pipeline.gateway.live.erased import TheErased
 from pipeline.gateway.live.event_record import EventRecord
 from pipeline.gateway.live.event_stream import HEADERS, EventStream, comment, frame
-from pipeline.gateway.live.following import Following, Live
-from pipeline.gateway.live.recent_events import EventId, Frame, InOrder, LiveEvent, Reading
+from pipeline.gateway.live.following import Following, Live, first_places
+from pipeline.gateway.live.recent_events import LAST_INDEX, EventId, Frame, InOrder, LiveEvent, Reading, places_of
 from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.routing import ThreadId, Whose, facts
 from pipeline.gateway.state import Gateway, TheGateway, only_one, provided, unknown_thread
@@ -34,8 +34,9 @@ from turnmill.wire.envelope import encode
 KEEP_ALIVE: Final = 15.0  # seconds of silence until a comment is sent
 RETRY_MS: Final = 1000
 SEND_BYTES: Final = 65_536  # sent in one piece
-LAST_INDEX: Final = 999_999_999  # an index after all events of a record
 EARLY_BYTES: Final = 4_000_000  # of a resumed stream's events that wait for earlier ones
+ID_CHARACTERS: Final = 4_000  # of an id, which names a place in each partition that has records of the thread
+RESTART: Final = "turnmill.restart"  # the name of the event that tells a reader to begin again
 RESUMABLE: Final = tuple(name for name, dialect in DIALECTS.items() if dialect.resume is not None)
 
 router = APIRouter(prefix="/v1/threads", tags=["live"])
@@ -59,7 +60,9 @@ class LiveQuery(BaseModel):
     shows: bool = Field(
         False, description="Add the visible text of each event, in any dialect: [[text|thinking|tool, …]]."
     )
-    last_event_id: str | None = Field(None, max_length=100, description="The same; the header takes precedence.")
+    last_event_id: str | None = Field(
+        None, max_length=ID_CHARACTERS, description="The same; the header takes precedence."
+    )
 
 
 @router.get(
@@ -92,7 +95,9 @@ async def live(
     still: Standing,
     thread_id: ThreadId,
     query: Annotated[LiveQuery, Query()],
-    last_event_id: Annotated[str | None, Header(max_length=100, description="Resume after this event.")] = None,
+    last_event_id: Annotated[
+        str | None, Header(max_length=ID_CHARACTERS, description="Resume after this event.")
+    ] = None,
 ) -> Response:
     """Stream events from the broker, before they are stored, each once.
 
@@ -100,8 +105,8 @@ async def live(
     after the last id that it got.
     """
     given = last_event_id or query.last_event_id
-    after = EventId.parse(given) if given else None
-    if given and after is None:
+    after = places_of(given) if given else []
+    if after is None:
         raise Problem("bad-event-id", f"{given!r:.100} is no id of an event: PARTITION-OFFSET.INDEX is expected")
     thread = await _thread(gateway, streams, thread_id, principal.bounded(query.tenant))
 
@@ -112,15 +117,20 @@ async def live(
     if query.dialect is not None:
         return await _resumed(gateway, streams, following, DIALECTS[query.dialect], after, query.starting_after)
     # A caller that never read the place can't make us search for it.
-    if not (following.runs or query.wait or (after is not None and await streams.at(following, after))):
+    if not (following.runs or query.wait or (after and await streams.at(following, after[0]))):
         # Its runs are not among the recent ones: if they ended long ago, it is stored.
         with suppress(StoreError):
             if await thread_summary(await gateway.store(), thread) is None:
                 raise unknown_thread(thread_id)
     behind = None
-    if query.replay == "none" and after is None and following.stop > 0:
-        # A reader that is cut off before its first event resumes after the events that it did not ask for.
-        behind = str(EventId(following.partition, following.stop - 1, LAST_INDEX))
+    if query.replay == "none" and not after:
+        # A reader that is cut off before its first event resumes after the events that it did not ask for. Where the
+        # thread has none, any place will do: it says that there were none.
+        stops = {number: stop for number, stop in following.stops.items() if stop > 0}
+        held = {number: stops[number] for number in following.starts} or dict(list(stops.items())[:1])
+        places = [EventId(number, stop - 1, LAST_INDEX) for number, stop in held.items()]
+        following.reading.given.update((place.partition, place) for place in places)
+        behind = following.reading.id_of(places[0]) if places else None
     return EventStream(_frames(streams, following, behind, follow=query.follow, shows=query.shows), gateway.metrics)
 
 
@@ -128,28 +138,33 @@ async def _frames(
     streams: Live, following: Following, behind: str | None, *, follow: bool, shows: bool
 ) -> AsyncGenerator[bytes]:
     yield comment("the events of a thread, as they come", RETRY_MS, behind)
+    reading = following.reading
     async for records in streams.records(following, follow=follow, silence=KEEP_ALIVE):
         if not records:
             yield comment("nothing new")
         parts: list[bytes] = []
         size = 0
         for record in records:
-            events = following.reading.events(record)
+            events = reading.events(record)
             streams.metrics.add(m.LIVE_EVENTS, len(events))
             for event in events:
-                parts.append(_native(record, event, shows=shows))
+                parts.append(_native(record, event, reading, shows=shows))
                 size += len(parts[-1])
             if size > SEND_BYTES:
                 yield b"".join(parts)
                 parts, size = [], 0
         if parts:
             yield b"".join(parts)
-    yield comment("go on behind the last id" if follow else "that is all", RETRY_MS)
+    if following.again:  # an empty id makes an EventSource come back without one
+        yield b"id\n" + frame(encode({"reason": following.again}), name=RESTART)
+    else:
+        yield comment("go on behind the last id" if follow else "that is all", RETRY_MS)
 
 
-def _native(record: EventRecord, event: LiveEvent, *, shows: bool) -> bytes:
-    """Return the event's frame, made once for all readers at the end of the topic."""
-    known = record.frames.get((event.event_id.index, shows))
+def _native(record: EventRecord, event: LiveEvent, reading: Reading, *, shows: bool) -> bytes:
+    """Return the event's frame: of a thread in a single partition, made once for all readers at the topic's end."""
+    shared = len(reading.given) == 1
+    known = record.frames.get((event.event_id.index, shows)) if shared else None
     if known is not None:
         return known
     envelope = event.envelope
@@ -158,14 +173,14 @@ def _native(record: EventRecord, event: LiveEvent, *, shows: bool) -> bytes:
     fields |= {"event": event.event} if event.end is None else {"end": event.end}
     if shows and event.end is None:
         fields["shows"] = [list(piece) for piece in shown(fields["dialect"], event.event)]
-    made = frame(encode(fields), str(event.event_id), "end" if event.end is not None else None)
-    if record.fresh:
+    made = frame(encode(fields), reading.id_of(event.event_id), "end" if event.end is not None else None)
+    if record.fresh and shared:
         record.frames[event.event_id.index, shows] = made
     return made
 
 
 async def _resumed(
-    gateway: Gateway, streams: Live, following: Following, dialect: Dialect, after: EventId | None, number: int | None
+    gateway: Gateway, streams: Live, following: Following, dialect: Dialect, after: list[EventId], number: int | None
 ) -> Response:
     """Return the stream of the newest active run as its SDK's client reads it.
 
@@ -173,7 +188,7 @@ async def _resumed(
     answer that the client has.
     """
     resume = dialect.resume or Resume()
-    if after is None:
+    if not after:
         idle = time.time() * 1000 - gateway.settings.idle_timeout * 1000
         whole = (
             (run_id, run) for run_id, run in following.runs.items() if run.dialect == dialect.name and run.seq == 0
@@ -185,16 +200,16 @@ async def _resumed(
             return Response(status_code=204)
         run_id, seq = active[-1], 0
     else:
-        record = await streams.at(following, after)
+        record = await streams.at(following, after[0])
         envelope = record.envelope if record is not None else None
         if envelope is None or envelope["dialect"] != dialect.name:
-            raise Problem("bad-event-id", f"{after} is no event of a {dialect.name} stream of this thread")
-        run_id, seq = envelope["run_id"], envelope["seq"] + after.index + 1
+            raise Problem("bad-event-id", f"{after[0]} is no event of a {dialect.name} stream of this thread")
+        run_id, seq = envelope["run_id"], envelope["seq"] + after[0].index + 1
     known = following.runs.get(run_id)
-    start = known.first if known is not None else following.start
+    starts = first_places([known]) if known is not None else following.starts
     # Events are sent in the order of their seq, so the client's position is a seq as well, not a place.
-    of_run = replace(following, start=start, reading=Reading())
-    if after is None:
+    of_run = replace(following, starts=starts, reading=Reading(), again=None)
+    if not after:
         seq = await _newest(streams, of_run, resume, run_id)
     frames = _frames_of_run(
         streams, replace(of_run, reading=Reading()), dialect, run_id, seq, number, gateway.settings.terminal_grace

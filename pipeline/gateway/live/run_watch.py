@@ -55,4 +55,4 @@ class RunWatch(Service):
         """Take records of the state topic; events are in the index already."""
         if partition.topic == self._state:
             for record in records:
-                self._follower.runs.take_state(record.key, record.value)
+                self._follower.runs.take_state(record.key, record.value, partition.partition)

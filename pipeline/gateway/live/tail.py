@@ -7,7 +7,7 @@ began; readers wait until it has reached the end.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, Final
 
@@ -17,9 +17,9 @@ from aiokafka.errors import KafkaError
 from pipeline.assembly.run_list import ListedRun
 from pipeline.gateway.live.event_record import EventRecord
 from pipeline.gateway.live.follower import Follower, Offsets, Past
-from pipeline.gateway.live.recent_events import Recent
+from pipeline.gateway.live.recent_events import Position, Recent
 from pipeline.gateway.state import Service
-from pipeline.kafka.reading import ANSWER_TIMEOUT, new_consumer, partition_of, read, stop
+from pipeline.kafka.reading import ANSWER_TIMEOUT, may_name, new_consumer, read, stop
 from pipeline.observability import metrics as m
 from pipeline.policies.pools import READERS
 from pipeline.policies.slots import Slots
@@ -85,9 +85,24 @@ class EventTail(Service):
         """Return the threads with this id that have runs within the window, one for each tenant."""
         return self._follower.runs.threads(thread_id, self._follower.runs.now - self._window)
 
-    def partition_of(self, thread_id: str) -> int:
-        """Return the partition of a thread."""
-        return partition_of(thread_id, len(self.recent.position))
+    def behind(self, thread: ThreadKey, position: Position, asked: Collection[int]) -> int | None:
+        """Return a partition whose next records a reader must take from the broker; None if all are in memory.
+
+        It passes over what is no longer in memory of partitions that it has not asked for, if none of the thread's runs
+        is there.
+        """
+        late = [number for number, low in self.recent.floor.items() if position.offsets.get(number, 0) < low]
+        if late:
+            held = {number for run in self.runs_of(thread).values() for number in run.firsts}.union(asked)
+            for number in late:
+                if number in held:
+                    return number
+                position.offsets[number] = self.recent.floor[number]
+        return None
+
+    def within_window(self, at: int) -> bool:
+        """Return True if runs with a record at this broker time (epoch ms) are known."""
+        return at >= self._follower.runs.now - self._window
 
     @asynccontextmanager
     async def heard(self, thread: ThreadKey) -> AsyncIterator[asyncio.Event]:
@@ -123,7 +138,7 @@ class EventTail(Service):
                     if size >= PAGE_BYTES or scanned >= SCAN_BYTES:
                         return records_of_thread, record.offset
                     scanned += len(record.value or b"")
-                    if record.key != key:
+                    if not may_name(record, key):
                         continue
                     held = EventRecord(partition, record.offset, record.timestamp, record.value)
                     if held.thread == thread:  # another tenant's thread may have the same id

@@ -40,9 +40,9 @@ async def open_runs(brokers: BrokerSettings, reopen_ms: int) -> RunList:
         async for partition, records in read(consumer, spans):
             for record in records:
                 if partition.topic == EVENTS.full_name(brokers.topic_prefix):
-                    runs.take_event(record.value, record.offset, record.timestamp)
+                    runs.take_event(record.value, record.offset, record.timestamp, record.partition)
                 else:
-                    runs.take_state(record.key, record.value)
+                    runs.take_state(record.key, record.value, record.partition)
     return runs
 
 

@@ -2,11 +2,14 @@
 
 A run is in the range if any of its records is. So reading begins earlier than the range by a run's longest time, and
 goes on after it for the same time at most, until the last of its runs is over.
+
+Partitions are read one after the other, as workers do. Of a single thread, the records of all partitions are joined in
+the order of the broker's time, and held in memory: a producer may have scattered its runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -15,7 +18,7 @@ from typing import Any, Final
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.partition import Partition
 from pipeline.dialects import DIALECTS
-from pipeline.kafka.reading import bounds_of, offsets_at, read, reader
+from pipeline.kafka.reading import bounds_of, may_name, offsets_at, read, reader
 from pipeline.turns.event_coverage import lacks_beginning
 from pipeline.turns.redaction import Redaction
 from topics.catalog import EVENTS
@@ -92,6 +95,13 @@ async def replayed(
     """
     async with reader(settings, max_poll_records=BATCH_SIZE) as consumer:
         spans = await _spans(settings, limits, stretch, consumer, seen)
+        if stretch.thread_id is not None:
+            span, records = await _joined(consumer, spans, stretch.thread_id.encode(), progress)
+            core = Replay(limits, stretch, redaction, span, seen, fits)
+            for number in range(0, len(records), BATCH_SIZE):
+                yield core.feed(records[number : number + BATCH_SIZE])
+            yield core.finish()
+            return
         total, done = sum(span.end - span.first for span in spans.values()), 0
         for partition, span in spans.items():
             core = Replay(limits, stretch, redaction, span, seen, fits)
@@ -225,6 +235,29 @@ def _name(names: list[str], key: RunKey) -> None:
         names.append(f"{key.run_id} of thread {key.thread_id}" + (f" of {key.tenant}" if key.tenant else ""))
 
 
+async def _joined(
+    consumer: Any, spans: Mapping[Any, Span], thread_id: bytes, progress: Callable[[int, int], object]
+) -> tuple[Span, list[Any]]:
+    """Return a thread's records from all partitions in the order of time, numbered anew, and their span."""
+    held: list[tuple[int, Any]] = []  # 0: before the range, 1: in it, 2: after it
+    total, done = sum(span.last - span.first for span in spans.values()), 0
+    wanted = {partition: (span.first, span.last) for partition, span in spans.items()}
+    async with aclosing(read(consumer, wanted)) as batches:
+        async for partition, records in batches:
+            begin, end = spans[partition].begin, spans[partition].end
+            found = [record for record in records if may_name(record, thread_id)]
+            held += [((record.offset >= begin) + (record.offset >= end), record) for record in found]
+            done += len(records)
+            progress(done, total)
+    progress(total, total)
+    held.sort(key=lambda item: (item[0], item[1].timestamp, item[1].partition, item[1].offset))
+    first = int(any(span.first > 0 for span in spans.values()))
+    begin = first + sum(part == 0 for part, _ in held)
+    end = begin + sum(part == 1 for part, _ in held)
+    numbered = [replace(record, offset=number) for number, (_, record) in enumerate(held, first)]
+    return Span(first, begin, end, first + len(held)), numbered
+
+
 async def _spans(
     settings: BrokerSettings, limits: Limits, stretch: Stretch, consumer: Any, seen: Seen
 ) -> dict[Any, Span]:
@@ -236,6 +269,8 @@ async def _spans(
     reads = firsts if reach is None else await offsets_at(consumer, reach, lasts)
     begins = firsts if stretch.since is None else await offsets_at(consumer, stretch.since, lasts)
     ends = lasts if stretch.until is None else await offsets_at(consumer, stretch.until, lasts)
+    if stretch.until is not None and stretch.thread_id is not None:  # no run of the range lasts longer
+        lasts = await offsets_at(consumer, stretch.until + limits.run_ms, lasts)
     spans = {}
     for partition, first in firsts.items():
         if begins[partition] < ends[partition]:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import httpx
 import pytest
@@ -8,6 +8,17 @@ from pydantic import SecretStr
 
 from pipeline.settings import Settings
 from tests.support.gateways import Running, Tokens, client, running
+from tests.support.loop_time import longest_callback
+
+HELD_SECONDS = 0.5  # of processor time, for which no callback may keep all others waiting
+
+
+@pytest.fixture(autouse=True)
+def loop_held() -> Iterator[None]:
+    """Fail a test in which the event loop was held: while one request computes, nobody else is answered."""
+    with longest_callback(of_tests=False) as longest:
+        yield
+    assert longest.seconds < HELD_SECONDS, f"the event loop was held for {longest.seconds:.1f} s by {longest.callback}"
 
 
 @pytest.fixture

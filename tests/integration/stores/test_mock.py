@@ -16,7 +16,7 @@ from pipeline.stores.content.store import ContentStore
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.turns import write_turns
 from pipeline.worker.assemble.limits import redaction_of
-from tests.support.topic_records import publish
+from tests.support.topic_records import publish, writing
 from tests.support.upstream import chat_chunks
 from tests.support.workers import environment
 from topics.catalog import EVENTS
@@ -72,6 +72,20 @@ async def test_its_own_events_are_sent_where_they_say_what_is_stored(applied_set
     assert [(at, event) for at, event in call.stream.events] == [
         (10 * n + 10, one) for n, one in enumerate(EVENTS_OF[1:])
     ]
+
+
+async def test_events_are_found_in_any_partitions(applied_settings: Settings) -> None:
+    settings, records = await stored(applied_settings, "chat-1"), []
+    whole = run("chat-1")
+    for number, event in enumerate(EVENTS_OF):
+        part = {**whole, "thread_id": whole["thread_id"].upper(), "seq": number, "events": [event], "dt": [0]}
+        records.append(encode(part if number == len(EVENTS_OF) - 1 else {**part, "end": None}))
+    async with writing(settings, EVENTS) as write:
+        for number, value in enumerate(records):
+            await write(whole["thread_id"].upper().encode() if number % 2 else None, value, number % 4)
+    call, why = await calls(settings, "chat-1")
+    assert why is None
+    assert call.stream.recorded
 
 
 async def test_what_redaction_took_out_is_not_sent_by_events_that_still_have_it(applied_settings: Settings) -> None:

@@ -262,3 +262,11 @@ def test_whatever_the_order_of_the_two_topics_the_same_runs_are_open(seed: int) 
 )
 def test_kinds_of_events(event: Any, kind: str | None) -> None:
     assert kind_of(event) == kind
+
+
+def test_a_scattered_run_says_where_it_begins_in_each_partition(runs: RunList) -> None:
+    places = [(0, 2, 7), (1, 1, 40), (2, 2, 5), (3, 1, 39)]  # seq, partition, offset
+    for seq, partition, offset in places:
+        run = runs.take(decode(record(seq)), offset, 100 + seq, partition)
+    assert run.firsts == {2: 5, 1: 39}
+    assert run.events == 4

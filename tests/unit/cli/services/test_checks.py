@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import NAMESPACE_OID, uuid5
 
 import pytest
 
@@ -16,12 +17,14 @@ from pipeline.cli.services.checks import (
     expiry_findings,
     lag_finding,
     ledger_finding,
+    partitioner_finding,
     settings_findings,
     state_finding,
     topic_findings,
     wire_findings,
 )
 from pipeline.kafka.offsets import ClusterInfo, PartitionLag
+from pipeline.kafka.partitioners import Placing, crc32, fnv1a, java, placed, unmasked
 from pipeline.kafka.topic_plan import Change, Found, Partition
 from pipeline.worker.repair.ledger import Ledger, RunName
 from topics.catalog import CATALOG, EVENTS, STATE, Topic
@@ -208,3 +211,33 @@ def test_runs_that_nothing_has_become_of(rest: dict[RunName, int], waiting: int,
 def test_runs_of_deleted_threads_are_no_loss() -> None:
     finding = ledger_finding(LIMITS.idle_ms, Ledger(10, 8, 0, {}, erased=2), 0, NOW)
     assert (finding.level, finding.seen) == ("ok", "runs 10 = stored 8 + dead letters 0 + open 0 + deleted 2")
+
+
+def keys(count: int) -> list[bytes]:
+    return [str(uuid5(NAMESPACE_OID, str(number))).encode() for number in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("placing", "said"),
+    [(java, "Java's clients"), (crc32, "librdkafka's"), (fnv1a, "sarama's"), (unmasked, "@platformatic/kafka")],
+)
+def test_the_partitioner_is_told_by_the_keys(placing: Placing, said: str) -> None:
+    finding = partitioner_finding(placed([(key, placing(key, 12)) for key in keys(60)], 12))
+    assert (finding.level, finding.check) == ("ok", "partitioner")
+    assert said in finding.seen
+
+
+def test_other_partitioners_are_not_taken_for_a_known_one() -> None:
+    finding = partitioner_finding(placed([(key, sum(key) % 12) for key in keys(60)], 12))
+    assert "no known partitioner" in finding.seen
+    assert partitioner_finding(placed([], 12)).seen == "no records yet"
+    assert "Java's" in partitioner_finding(placed([(key, 0) for key in keys(60)], 1)).seen
+
+
+def test_scattered_and_missing_keys_are_warned_of() -> None:
+    scattered = [(key, number % 12) for number, key in enumerate([*keys(30), *keys(29)])]
+    finding = partitioner_finding(placed(scattered, 11))
+    assert finding.level == "warning"
+    assert "turnmill replay --thread" in finding.seen
+    keyless = partitioner_finding(placed([(None, number % 12) for number in range(30)], 12))
+    assert (keyless.level, "without a key" in keyless.seen) == ("warning", True)

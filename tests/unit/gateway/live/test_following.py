@@ -28,7 +28,7 @@ async def test_large_records_come_in_portions() -> None:
     tail.recent.begin(0, 0)
     for offset in range(7):
         tail.recent.add(EventRecord(0, offset, 5, encode({**envelope, "seq": offset, "events": events})))
-    following = Following(THREAD, 0, 0, 7, Reading(), {}, still)
+    following = Following(THREAD, {0: 0}, {0: 7}, Reading(), {}, still)
     async with LoopTurns() as turns:
         found, at = [], []
         async for records in Live(tail, Metrics()).records(following, follow=False, silence=1.0):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pipeline.gateway.live import recent_events
 from pipeline.gateway.live.event_record import EventRecord
-from pipeline.gateway.live.recent_events import EventId, Ranges, Reading, Recent
+from pipeline.gateway.live.recent_events import EventId, Position, Ranges, Reading, Recent, places_of
 from topics.thread_key import ThreadKey
 from turnmill.wire.envelope import encode
 
@@ -68,7 +68,7 @@ def test_a_later_end_is_told() -> None:
 
 
 def test_hidden_runs_are_read_and_not_given() -> None:
-    reading = Reading(hidden={"old"}, until=2)
+    reading = Reading(hidden={"old"}, until={0: 2})
     assert not reading.events(held(0, 0, run="old"))
     assert reading.events(held(1, 0, run="new"))
     assert not reading.events(held(2, 0, run="old")), "it was there before"
@@ -93,9 +93,9 @@ def test_memory_is_bounded_and_says_from_where_it_is_whole() -> None:
         assert recent.add(held(n, n, thread=thread)) == ThreadKey(thread)
     assert recent.bytes <= one.size * 5 + 100
     assert recent.floor[0] == 15
-    assert [record.offset for record in recent.since(NOBODYS, 15)] == [15, 17, 19]
-    assert [record.offset for record in recent.since(ThreadKey(OTHER), 17)] == [18]
-    assert recent.since(ThreadKey("no such thread"), 15) == []
+    assert [record.offset for record in recent.since(NOBODYS, Position({0: 15}))] == [15, 17, 19]
+    assert [record.offset for record in recent.since(ThreadKey(OTHER), Position({0: 17}))] == [18]
+    assert recent.since(ThreadKey("no such thread"), Position({0: 15})) == []
 
 
 def test_the_same_ids_of_two_tenants_are_two_threads() -> None:
@@ -114,9 +114,9 @@ def test_the_same_ids_of_two_tenants_are_two_threads() -> None:
         recent.add(record)
     for record in mine:
         alone.add(record)
-    assert recent.since(MINE, 0) == mine
-    assert alone.since(MINE, 0) == mine
-    assert recent.since(NOBODYS, 0) == theirs[2:], "no tenant and the empty one are the same"
+    assert recent.since(MINE, Position({0: 0})) == mine
+    assert alone.since(MINE, Position({0: 0})) == mine
+    assert recent.since(NOBODYS, Position({0: 0})) == theirs[2:], "no tenant and the empty one are the same"
 
 
 def test_a_topic_that_was_made_anew_starts_anew() -> None:
@@ -126,9 +126,9 @@ def test_a_topic_that_was_made_anew_starts_anew() -> None:
     recent.add(held(50, 0))
     recent.add(held(9, 0, thread=OTHER, partition=1))
     recent.add(held(0, 0, run="new"))
-    assert [record.offset for record in recent.since(NOBODYS, 0)] == [0]
+    assert [record.offset for record in recent.since(NOBODYS, Position({0: 0}))] == [0]
     assert (recent.floor, recent.position) == ({0: 0, 1: 9}, {0: 1, 1: 10})
-    assert recent.since(ThreadKey(OTHER), 9)
+    assert recent.since(ThreadKey(OTHER), Position({1: 9}))
 
 
 @given(st.randoms(use_true_random=False), st.integers(1, 40))
@@ -138,8 +138,46 @@ def test_a_reader_that_breaks_off_goes_on_exactly(rng: random.Random, records: i
     reading = Reading()
     whole = [event.event_id for record in log for event in reading.events(record)]
     after = rng.choice(whole)
-    again = Reading(after)
+    again = Reading([after])
     assert [event.event_id for record in log for event in again.events(record)] == whole[whole.index(after) + 1 :]
+
+
+@given(st.randoms(use_true_random=False), st.integers(1, 40))
+def test_a_reader_of_scattered_records_goes_on_exactly(rng: random.Random, records: int) -> None:
+    """A run whose records are in several partitions, read again in another order: the rest comes, and nothing twice."""
+    log = [held(n, n, partition=rng.randrange(3), run=rng.choice("ab")) for n in range(records)]
+    reading, whole = Reading(), list[tuple[EventId, str]]()
+    for record in log:
+        whole += [(event.event_id, reading.id_of(event.event_id)) for event in reading.events(record)]
+    at = rng.randrange(len(whole))
+    places = places_of(whole[at][1])
+    assert places is not None
+    assert places[0] == whole[at][0]
+    again = Reading(places)
+    by_partition = sorted(log, key=lambda record: record.partition)
+    rest = [event.event_id for record in by_partition for event in again.events(record)]
+    assert sorted(rest) == sorted(place for place, _ in whole[at + 1 :])
+
+
+@pytest.mark.parametrize("text", ["0-1.2,", "0-1.2,0-1.3", "0-1.2;1-1.2", "0-1.2, 1-1.2"])
+def test_places_of_one_partition_each(text: str) -> None:
+    assert places_of(text) is None
+
+
+def test_a_thread_is_read_in_all_partitions() -> None:
+    recent, position = Recent(10**6), Position({0: 1, 1: 90})
+    recent.begin(0, 0)
+    recent.begin(1, 90)
+    for record in (held(0, 0), held(90, 2, partition=1), held(1, 1), held(2, 4)):
+        recent.add(record)
+    places = [(record.partition, record.offset) for record in recent.since(NOBODYS, position)]
+    assert places == [(0, 1), (0, 2), (1, 90)], "the past is in the order of the broker's time"
+    recent.add(held(91, 5, partition=1))
+    recent.begin(2, 0)
+    recent.add(held(0, 6, partition=2))
+    places = [(record.partition, record.offset) for record in recent.since(NOBODYS, position)]
+    assert places == [(1, 91), (2, 0)], "a partition that came later is read from its beginning"
+    assert recent.since(NOBODYS, position) == []
 
 
 def test_old_records_are_held_as_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,7 +186,7 @@ def test_old_records_are_held_as_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     recent.begin(0, 0)
     for n in range(4):
         recent.add(held(n, n))
-    found = recent.since(NOBODYS, 0)
+    found = recent.since(NOBODYS, Position({0: 0}))
     assert [record.fresh for record in found] == [False, False, True, True]
     assert [[event.seq for event in Reading().events(record)] for record in found] == [[0], [1], [2], [3]]
     assert found[3].envelope is found[3].envelope, "decoded once for all who read along"
@@ -162,6 +200,6 @@ def test_large_records_are_held_as_bytes_sooner(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(recent_events, "DECODED_BYTES", 2 * one.size)
     for n in range(4):
         recent.add(held(n, n))
-    assert [record.fresh for record in recent.since(NOBODYS, 0)] == [False, False, True, True]
+    assert [record.fresh for record in recent.since(NOBODYS, Position({0: 0}))] == [False, False, True, True]
     recent.add(held(4, 4, more="x" * 1_000))
-    assert not recent.since(NOBODYS, 4)[0].fresh
+    assert not recent.since(NOBODYS, Position({0: 4}))[0].fresh

@@ -6,6 +6,7 @@ from aiokafka import TopicPartition
 
 from pipeline.gateway.live.event_record import EventRecord
 from pipeline.gateway.live.follower import Follower
+from pipeline.gateway.live.recent_events import Position
 from pipeline.gateway.live.tail import EventTail
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
@@ -29,3 +30,19 @@ async def test_another_tenant_wakes_nobody() -> None:
         assert (mine.is_set(), theirs.is_set()) == (False, True)
         tail.take(place, [record(1, "acme")], 2)
         assert mine.is_set()
+
+
+async def test_a_late_reader_takes_from_the_broker_only_where_its_thread_is() -> None:
+    settings = Settings()
+    follower = Follower(settings)
+    tail, mine = EventTail(settings, follower, Metrics()), ThreadKey(THREAD, "acme")
+    for partition in range(3):
+        tail.recent.begin(partition, 100)
+    follower.runs.take(record(90, "acme").envelope or {}, 90, 5, 1)
+    position = Position({0: 80, 1: 85, 2: 70})
+    assert tail.behind(mine, position, {2}) == 1
+    position.offsets[1] = 100
+    assert tail.behind(mine, position, {2}) == 2, "its id named a place there"
+    position.offsets[2] = 100
+    assert tail.behind(mine, position, {2}) is None
+    assert position.offsets == {0: 100, 1: 100, 2: 100}

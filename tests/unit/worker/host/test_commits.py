@@ -177,7 +177,9 @@ async def test_a_hole_is_real_only_when_it_is_there_each_time(
     stage.removed = kept.append
     await stage.process(0, batch(3, 5), GENERATION)
     assert (work.offsets, reread) == ([3, 4], [(0, 0)] * HOLE_READS)
-    assert [(entry.action, entry.subject, entry.outcome) for entry in kept] == [("records.removed", "turns/0@0-2", FAILED)]
+    assert [(entry.action, entry.subject, entry.outcome) for entry in kept] == [
+        ("records.removed", "turns/0@0-2", FAILED)
+    ]
     labels = {"role": "store", "topic": "turns"}
     assert stage.metrics.registry.get_sample_value(m.RECORDS_REMOVED.name, labels) == 3
     await stage.process(0, batch(5, 6), GENERATION)

@@ -13,7 +13,11 @@ export function liveRuns(id, whose, place, signal, state, ended) {
   const cards = new Map();
   const done = new Set();
 
-  follow(`${path}/live`, { ...whose, replay: "open", wait: true, shows: true }, ({ data }) => {
+  follow(`${path}/live`, { ...whose, replay: "open", wait: true, shows: true }, ({ event, data }) => {
+    if (event === "turnmill.restart") { // its runs come again from their beginnings
+      [...cards.keys()].filter((run) => !done.has(run)).forEach(remove);
+      return;
+    }
     const said = JSON.parse(data);
     if (done.has(said.run_id)) return;
     if (said.end) finish(said.run_id);
