@@ -196,8 +196,14 @@ def refused(builder: Builder, event: Fields) -> None:
     """Handle `turnmill.error`: an HTTP status in place of a stream."""
     body = event.get("body")
     error = body.get("error") or body if isinstance(body, dict) else body
-    fail(builder, error, **({"status": event["status"]} if "status" in event else {}))
+    about = identified(body) if isinstance(body, dict) and error is not body else {}
+    fail(builder, error, **({"status": event["status"]} if "status" in event else {}), **about)
     calls_of(builder).shut = True
+
+
+def identified(failed: Fields) -> Fields:
+    """Return the id by which a provider finds the call that it refused."""
+    return {"request_id": failed["request_id"]} if failed.get("request_id") else {}
 
 
 def settle_newest(builder: Builder) -> None:

@@ -128,6 +128,12 @@ def test_progress_is_dropped_and_what_nobody_knows_is_kept() -> None:
     ]
 
 
+def test_an_answer_that_broke_off_has_its_id() -> None:
+    begun = {"type": "response.created", "response": {"id": "resp_1", "model": "gpt-5-mini"}}
+    (shown,) = run(request(USER), begun, delta("half")).agent_turns[0]["meta:partial"]["messages"]
+    assert (shown["provider_response_id"], shown["model_name"]) == ("resp_1", "gpt-5-mini"), "a client can go on by it"
+
+
 @pytest.mark.parametrize("how", ["complete", "disconnected", None])
 def test_without_a_terminal_event_it_broke_off(how: str | None) -> None:
     assert status(run(request(USER), done(message("x")), end=how)) == "interrupted"
