@@ -23,10 +23,10 @@ from typing import Any, Final
 from pipeline.assembly.agent_turn import partial
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.parts import Message, Part
-from pipeline.dialects.asked_parts import withdraw, write
+from pipeline.dialects.asked_parts import retract, withdraw, write
 from pipeline.turns import requests
 from pipeline.turns.lineage import History
-from pipeline.turns.partial_turns import PARTIAL, RETRACTED
+from pipeline.turns.partial_turns import PARTIAL
 from pipeline.turns.text import join
 from topics import json_text
 from topics.json_text import Fields
@@ -249,8 +249,7 @@ def take_back(builder: Builder) -> None:
     elif answered is not None and (request := answered.request) is not None:
         withdraw(builder, request)
         answered.request, taken = None, [request, response]
-    kept = builder.notes.setdefault(RETRACTED, {"messages": []})
-    kept["messages"] += [{"message_type": each.kind, "parts": [_shown(part) for part in each.parts]} for each in taken]
+    retract(builder, [(message, message.parts) for message in taken])
     builder.bill(REFUSED, response.fields)
     calls.items, calls.continues = calls.before
     calls.response = None
