@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 .SHELLFLAGS := -eu -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test pytest durations coverage test-sdks test-producers drift test-browser screenshots lint format docs site jars chart test-chart image simulate chaos restarts soak attack fuzz bench compile interpreted test-compiled same-bytes test-all release wheel weigh bytecode setup tools clean
+.PHONY: help demo test pytest durations coverage test-sdks test-producers drift findings test-browser screenshots lint format docs site jars chart test-chart image simulate chaos restarts soak attack fuzz bench compile interpreted test-compiled same-bytes test-all release wheel weigh bytecode setup tools clean
 
 UV_VERSION := 0.13.8
 export UV_CACHE_DIR := $(CURDIR)/.cache/uv
@@ -61,6 +61,9 @@ test-producers: setup  ## Real clients and servers of other makes: what they wri
 
 drift: setup  ## What the newest SDKs can say that the pinned ones can't, and their recorded programs run again
 	@PATH="$(CURDIR)/.tools/uv/bin:$$PATH" $(RUN) python -m tests.sdks.drift
+
+findings:  ## What is true of public packages, each in a temporary folder of its own: findings/README.md
+	@for finding in findings/*.sh; do echo "== $$finding"; sh "$$finding" || exit 1; done
 
 test-browser: setup  ## The dashboard in a real headless Chromium, with a real Kafka (needs Node 20+; fetches the browser once)
 	@$(RUN) pytest tests/browser/check_*.py $(ARGS)

@@ -17,6 +17,7 @@ from typing import Final
 
 import grimp
 
+from docs.unread import UNREAD
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.run_states import TRANSITIONS, State
 from pipeline.dialects import DIALECTS, package_of
@@ -223,6 +224,24 @@ def wires_table() -> str:
     return markdown(("wire", *AT_A_GLANCE, "formats", "live"), rows)
 
 
+def unread_table() -> str:
+    """Every field of recorded events that no dialect reads, and why."""
+
+    def listed(patterns: str) -> str:
+        return ", ".join(
+            "any" if one == "*" else "without a type" if one == "-" else f"`{one}`" for one in patterns.split()
+        )
+
+    return markdown(
+        ("wire", "fields", "of events", "why"),
+        (
+            (f"`{wire}`", listed(row.fields), listed(row.events), row.reason)
+            for wire, rows in UNREAD.items()
+            for row in rows
+        ),
+    )
+
+
 def shared_hash_table() -> str:
     """Return the parts that the shared hash leaves out for each wire."""
     rows = []
@@ -362,6 +381,7 @@ TABLES: Final[dict[str, Callable[[], str]]] = {
     "settings": settings_table,
     "shared-hash": shared_hash_table,
     "topics": topics_table,
+    "unread": unread_table,
     "wires": wires_table,
     **{f"events-{name}": partial(events_table, dialect) for name, dialect in DIALECTS.items()},
 }

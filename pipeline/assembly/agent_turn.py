@@ -23,7 +23,7 @@ REASONS: Final = {"aborted": "user_cancelled", "error": "error", "disconnected":
 STOPPED_BY: Final = "meta:stopped_by"
 PLACE: Final = "meta:after_part"
 UNFINISHED: Final = "meta:unfinished"
-BILLED: Final = ("usage", "model_name", "provider_name")
+BILLED: Final = ("usage", "model_name", "provider_name", "provider_response_id")
 
 
 def agent_turn(
@@ -191,13 +191,14 @@ def _part(part: Part) -> Fields | None:
 def partial(agent_id: str, messages: Sequence[tuple[Message, list[Part]]], kept: Collection[int]) -> Fields | None:
     """Return `meta:partial`: content that an interrupted turn had shown, but does not keep; None if there is none.
 
-        {"messages": [{"message_type", "timestamp", "agent_id", "usage"?, "model_name"?, "provider_name"?, "parts"}, …]}
+        {"messages": [{"message_type", "timestamp", "agent_id", "usage"?, "model_name"?, "provider_name"?,
+                       "provider_response_id"?, "parts"}, …]}
 
     Messages have the form of the turn's, with the content that the turn leaves out: unfinished texts, thoughts and
     calls (each marked `meta:unfinished`), and whole responses whose calls were not all answered. A response of which
-    nothing is kept has its usage here, which the turn's total includes, and the model that is billed for it, even if it
-    had shown nothing. Arguments that broke off are {"INVALID_JSON": text}. Like all of `meta:*`, it is not part of the
-    canonical hash.
+    nothing is kept has here its id at the provider, its model, and its usage, which the turn's total includes, even if
+    it had shown nothing. Arguments that broke off are {"INVALID_JSON": text}. Like all of `meta:*`, it is not part of
+    the canonical hash.
 
     `messages`: those of the turn, each with the parts that it had before incomplete cycles were dropped. `kept`: the
     `id()` of the messages that are kept.

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from pipeline.assembly.agent_turn import partial
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.parts import Message, Part, awaiting
+from pipeline.turns.partial_turns import RETRACTED
 from topics.json_text import Fields
 
 NOTE: Final = "data-app-note"  # words that a program wrote in the user's name
@@ -53,6 +55,13 @@ def _prompts(words: list[Fields]) -> list[Fields]:
     for part in words:
         content += part["content"] if isinstance(part["content"], list) else [part["content"]]
     return [{"part_kind": "user-prompt", "content": content}]
+
+
+def retract(builder: Builder, taken: Sequence[tuple[Message, list[Part]]]) -> None:
+    """Keep these parts of messages beside the turn, as taken back."""
+    shown = partial(builder.context.agent_id, taken, ())
+    kept = builder.notes.setdefault(RETRACTED, {"messages": []})
+    kept["messages"] += shown["messages"] if shown is not None else []
 
 
 def withdraw(builder: Builder, taken: Message) -> None:

@@ -23,10 +23,10 @@ from typing import Any, Final
 from pipeline.assembly.agent_turn import partial
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.parts import Message, Part
-from pipeline.dialects.asked_parts import withdraw, write
+from pipeline.dialects.asked_parts import retract, withdraw, write
 from pipeline.turns import requests
 from pipeline.turns.lineage import History
-from pipeline.turns.partial_turns import PARTIAL, RETRACTED
+from pipeline.turns.partial_turns import PARTIAL
 from pipeline.turns.text import join
 from topics import json_text
 from topics.json_text import Fields
@@ -196,8 +196,14 @@ def refused(builder: Builder, event: Fields) -> None:
     """Handle `turnmill.error`: an HTTP status in place of a stream."""
     body = event.get("body")
     error = body.get("error") or body if isinstance(body, dict) else body
-    fail(builder, error, **({"status": event["status"]} if "status" in event else {}))
+    about = identified(body) if isinstance(body, dict) and error is not body else {}
+    fail(builder, error, **({"status": event["status"]} if "status" in event else {}), **about)
     calls_of(builder).shut = True
+
+
+def identified(failed: Fields) -> Fields:
+    """Return the id by which a provider finds the call that it refused."""
+    return {"request_id": failed["request_id"]} if failed.get("request_id") else {}
 
 
 def settle_newest(builder: Builder) -> None:
@@ -243,8 +249,7 @@ def take_back(builder: Builder) -> None:
     elif answered is not None and (request := answered.request) is not None:
         withdraw(builder, request)
         answered.request, taken = None, [request, response]
-    kept = builder.notes.setdefault(RETRACTED, {"messages": []})
-    kept["messages"] += [{"message_type": each.kind, "parts": [_shown(part) for part in each.parts]} for each in taken]
+    retract(builder, [(message, message.parts) for message in taken])
     builder.bill(REFUSED, response.fields)
     calls.items, calls.continues = calls.before
     calls.response = None

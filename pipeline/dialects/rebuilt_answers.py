@@ -7,8 +7,8 @@ contain the fields that ThreadProtocol lacks.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Final
 
 from pipeline.dialects.anthropic import rebuilt as anthropic
 from pipeline.dialects.gemini import rebuilt as gemini
@@ -46,13 +46,14 @@ WRITERS: Final[Mapping[str, Rebuilt]] = {
 class Answered:
     """An answer in a turn. `index`: that of its message in the turn. `response`: None if the call failed.
 
-    `beside`: the system messages that came with it. `error`: the provider's, with the HTTP status, if it is known.
+    `beside`: the system messages that came with it. `error`: the provider's, with what came beside it, such as the
+    request's id. `status`: its HTTP status, if it is known.
     """
 
     index: int
     response: Fields | None
     beside: Sequence[Fields] = ()
-    error: Any = None
+    error: Fields = field(default_factory=dict)
     status: int | None = None
 
 
@@ -69,8 +70,8 @@ def answers(turn: Fields) -> list[Answered]:
             before = []
         elif kind == "system" and message["event_type"] == "error":
             data = message["event_data"]
-            data = data if isinstance(data, dict) else {"error": data}
-            answers.append(Answered(index, None, before, data.get("error"), data.get("status")))
+            error = {"error": None, **data} if isinstance(data, dict) else {"error": data}
+            answers.append(Answered(index, None, before, error, error.pop("status", None)))
             before = []
         elif kind == "system" and answers and answers[-1].response is not None:
             answers[-1] = Answered(answers[-1].index, answers[-1].response, [*answers[-1].beside, message])
@@ -82,7 +83,7 @@ def answers(turn: Fields) -> list[Answered]:
 def body_of(dialect: str, answer: Answered) -> Fields:
     """Return the body of an answer, or of a refusal, as in its provider's API."""
     if answer.response is None:
-        return {"error": answer.error, **({"type": "error"} if dialect in (MESSAGES, RESPONSES) else {})}
+        return answer.error | ({"type": "error"} if dialect in (MESSAGES, RESPONSES) else {})
     return WRITERS[dialect].whole(answer.response, answer.beside)
 
 

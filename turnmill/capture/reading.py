@@ -166,16 +166,8 @@ def request_names(headers: Mapping[str, str], body: Any) -> RequestNames:
         response=rest or _id(previous),
         resumes=rest is not None,
         in_thread=isinstance(kept, dict),
-        beside=_is_beside(body.get("messages")),
+        beside=purpose_of(body.get("messages")) is not None,  # no `compaction`: the next call continues its summary
     )
-
-
-def _is_beside(messages: Any) -> bool:
-    """Return True if the last message is a program's."""
-    match messages:
-        case [*_, {"role": "user", "content": str(text) | [{"type": "text", "text": str(text)}]}]:
-            return purpose_of(text) is not None
-    return False
 
 
 def _threads(headers: Mapping[str, str], body: Mapping[str, Any]) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 REMINDER: Final = ("<system-reminder>", "</system-reminder>")
 # Commands of the program with their output, and the summary that replaces a compacted history.
@@ -21,8 +21,10 @@ def is_note(text: str) -> bool:
     return text.startswith(NOTES) or (text.startswith(REMINDER[0]) and text.endswith(REMINDER[1]))
 
 
-def purpose_of(text: str) -> str | None:
-    """Return the purpose of a request that ends with this text; None if it goes on with the conversation."""
-    if not text.startswith(BEGINNINGS):
-        return None
-    return next(purpose for beginning, purpose in PURPOSES.items() if text.startswith(beginning))
+def purpose_of(messages: Any) -> str | None:
+    """Return the purpose of a request whose last message is a program's; None if it goes on with the conversation."""
+    match messages:
+        case [*_, {"role": "user", "content": str(text) | [{"type": "text", "text": str(text)}]}]:
+            if text.startswith(BEGINNINGS):
+                return next(purpose for beginning, purpose in PURPOSES.items() if text.startswith(beginning))
+    return None

@@ -17,8 +17,11 @@ APART: Final = frozenset({"Anthropic", "AwsBedrock", "AzureFoundry", "VertexAI"}
 
 
 def add_of_call(builder: Builder, stream: Stream, entries: Any, tanstack: Fields) -> None:
-    """Add tokens and end of the newest call: TanStack writes RUN_FINISHED after each, with those of that alone."""
-    newest, usages = stream.newest(), objects(entries)
+    """Add tokens and end of the newest call: TanStack writes RUN_FINISHED after each, with those of that alone.
+
+    `entries`: a list over HTTP, the counts themselves in what `chat()` yields.
+    """
+    newest, usages = stream.newest(), objects([entries] if isinstance(entries, dict) else entries)
     model, reason = tanstack.get("model"), tanstack.get("finishReason")
     if newest is not None and usages:
         newest.usage = usages[0]

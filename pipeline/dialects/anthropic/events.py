@@ -134,7 +134,7 @@ def message_stop(builder: Builder, event: Fields) -> None:
 def error(builder: Builder, event: Fields) -> None:
     """Fail the call: the server gave up."""
     model_calls.settle_newest(builder)
-    model_calls.fail(builder, event.get("error"))
+    model_calls.fail(builder, event.get("error"), **model_calls.identified(event))
     calls_of(builder).shut = True
 
 

@@ -59,11 +59,12 @@ def said(message: Fields) -> Fields:
 
 def purpose(body: Any) -> str | None:
     """Return the purpose of a call that a program makes beside the conversation."""
-    if isinstance(body, dict) and isinstance(body.get("compaction"), dict):
-        return "compaction"
-    last = (items(body) or [{}])[-1]
-    words = blocks(last) if last.get("role") == "user" else []
-    return purpose_of(str(words[0].get("text"))) if len(words) == 1 else None
+    match body:
+        case {"compaction": dict()}:
+            return "compaction"
+        case {"messages": messages}:
+            return purpose_of(messages)
+    return None
 
 
 def _is_note(block: Fields) -> bool:

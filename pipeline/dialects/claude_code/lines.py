@@ -198,7 +198,8 @@ def _synthetic(thread: Thread, event: Fields, parts: list[Fields]) -> None:
     """Add a message that the program wrote itself, mostly an error; it is not a response of the model."""
     builder = thread.builder
     text = "".join(part["content"] for part in parts if part["part_kind"] == "text")
-    error = {"error": event.get("error"), "message": text, "request_id": event.get("request_id")}
+    error = {"error": event.get("error"), "message": text}
+    error |= {"status": event.get("api_error_status"), "request_id": event.get("request_id")}
     thread.shut()
     builder.system("error", {key: value for key, value in error.items() if value is not None})
     builder.error_text = text or builder.error_text

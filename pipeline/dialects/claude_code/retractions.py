@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from pipeline.assembly.agent_turn import partial
 from pipeline.assembly.parts import Message, Part
+from pipeline.dialects.asked_parts import retract
 from pipeline.dialects.claude_code.session import Session, Thread
-from pipeline.turns.partial_turns import RETRACTED
 from topics.json_text import Fields
 
 PURPOSE: Final = "retracted"
@@ -39,9 +38,7 @@ def take_back(session: Session, names: Iterable[str]) -> None:
 
 def _take(thread: Thread, taken: list[tuple[Message, list[Part]]], gone: set[int]) -> None:
     builder = thread.builder
-    shown = partial(builder.context.agent_id, taken, ())
-    kept = builder.notes.setdefault(RETRACTED, {"messages": []})
-    kept["messages"] += (shown or {"messages": []})["messages"]
+    retract(builder, taken)
     for message, _ in taken:
         message.parts = [part for part in message.parts if id(part) not in gone]
     empty = [message for message, _ in taken if not message.parts]

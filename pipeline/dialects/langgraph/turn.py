@@ -76,11 +76,7 @@ def _set_apart(builder: Builder, stream: Stream) -> None:
         if purpose is None or entry.confirmed or entry.ids & ids:
             stream.heard.append(entry)
             continue
-        fields = response_fields(entry.settle())
-        if "usage" in fields:
-            builder.beside(
-                purpose, fields["usage"], model=fields.get("model_name"), provider=fields.get("provider_name")
-            )
+        builder.bill(purpose, response_fields(entry.settle()))
 
 
 def _take_for_new(stream: Stream) -> None:

@@ -39,7 +39,7 @@ def raw(builder: Builder, event: Fields) -> None:
             _end(builder, response)
         return
     if kind == "response.created":
-        _begin(builder, response.get("id"))
+        _begin(builder, response)
     elif not (is_read(kind) or is_progress(kind)):
         builder.system(f"custom:openai-agents.{kind}", {key: value for key, value in data.items() if key != "type"})
     elif memory.is_over and is_read(kind) and kind not in OPENING:
@@ -79,15 +79,16 @@ def raws(builder: Builder, events: list[Any], start: int) -> int:
     return start + len(texts)
 
 
-def _begin(builder: Builder, response_id: Any) -> None:
+def _begin(builder: Builder, response: Fields) -> None:
     """Begin a call, unless the event repeats the beginning of the current one, or of the one that has just ended."""
     memory: Memory = builder.scratch
+    response_id = response.get("id")
     is_same = response_id is not None and response_id == memory.last_id and response_id != FAKE_ID
     if is_same and (memory.is_over or memory.answer is not None):
         return
     if memory.answer is not None:
         memory.answer.give_up()
-    _open(builder, response_id)
+    _name(_open(builder, response_id), response)
 
 
 def _open(builder: Builder, response_id: Any) -> ResponseAnswer:
@@ -103,6 +104,14 @@ def _open(builder: Builder, response_id: Any) -> ResponseAnswer:
     return memory.answer
 
 
+def _name(answer: ResponseAnswer, response: Fields) -> None:
+    fields, response_id = answer.response.fields, text_or_none(response.get("id"))
+    if isinstance(response.get("model"), str):
+        fields["model_name"] = response["model"]
+    if response_id is not None and response_id != FAKE_ID:
+        fields["provider_response_id"] = response_id
+
+
 def _end(builder: Builder, response: Fields) -> None:
     """End the call by the terminal event: its output is the content, if it has any."""
     memory: Memory = builder.scratch
@@ -112,10 +121,8 @@ def _end(builder: Builder, response: Fields) -> None:
     answer = memory.answer or _open(builder, response_id)
     answer.settle(response.get("output"))
     fields = answer.response.fields
-    if isinstance(response.get("model"), str):
-        fields["model_name"] = response["model"]
+    _name(answer, response)
     if response_id is not None and response_id != FAKE_ID:
-        fields["provider_response_id"] = response_id
         memory.ended.add(response_id)
     usage = usage_of(response, answer.items)
     if usage is not None:

@@ -10,6 +10,7 @@
 | response.reasoning_summary_text.delta, response.reasoning_text.delta, .done | thinking |
 | response.function_call_arguments.delta, .done; the same of mcp_call, custom_tool_call | the arguments of a call |
 | response.code_interpreter_call_code.delta, .done | the code of a call |
+| the same of shell_call_command, apply_patch_call_operation_diff | the commands of a call, its patch |
 | response.completed | the call ended well; its output, if any, replaces all before but finished items of other types |
 | response.incomplete | the same, cut short by the server, with the reason; `steered`: another response follows |
 | response.failed, error, `error` without a type | the call failed: interrupted, unless another call follows |
@@ -272,6 +273,8 @@ DELTAS: Final = {
     "mcp_call_arguments": ("arguments", "", "arguments"),
     "custom_tool_call_input": ("input", "", "input"),
     "code_interpreter_call_code": ("code", "", "code"),
+    "shell_call_command": ("command", "command_index", "command"),
+    "apply_patch_call_operation_diff": ("diff", "", "diff"),
 }
 IN_CALLS: Final[dict[str, Handler]] = {
     **{f"response.{name}": created for name in ("created", "queued", "in_progress")},

@@ -24,6 +24,8 @@ PIECES: Final = {
     "arguments": ("function_call", "tool-call"),
     "input": ("custom_tool_call", "tool-call"),
     "code": ("code_interpreter_call", "builtin-tool-call"),
+    "command": ("shell_call", "tool-call"),
+    "diff": ("apply_patch_call", "tool-call"),
 }
 
 
@@ -43,12 +45,18 @@ class Item:
             return self.done
         item: Fields = dict(self.hollow)
         lists: dict[str, list[Fields]] = {"content": [], "summary": []}
+        commands: list[str] = []
         for (kind, _), text in sorted(self.texts().items(), key=lambda pair: pair[0][1]):
             if kind == "summary":
                 lists["summary"].append({"type": "summary_text", "text": text})
             elif kind in ("output_text", "refusal", "reasoning"):
                 name = "reasoning_text" if kind == "reasoning" else kind
                 lists["content"].append({"type": name, "refusal" if kind == "refusal" else "text": text})
+            elif kind == "command":
+                commands.append(text)
+                item["action"] = {**_inner(item, "action"), "commands": commands}
+            elif kind == "diff":
+                item["operation"] = {**_inner(item, "operation"), "diff": text}
             else:
                 item[kind] = text
         return item | {key: items for key, items in lists.items() if items}
@@ -167,6 +175,11 @@ def _holds(item: Item, kind: str) -> bool:
     """Return True if an item has such pieces: arguments belong to several types of calls."""
     name = str(item.hollow.get("type"))
     return name == PIECES[kind][0] or (kind in ("arguments", "input") and name.endswith("_call"))
+
+
+def _inner(item: Fields, name: str) -> Fields:
+    value = item.get(name)
+    return value if isinstance(value, dict) else {}
 
 
 def _growing(item: Item, kind: str) -> Part:

@@ -4,7 +4,7 @@
 |---|---|
 | agent_start … agent_end | one AgentTurn; the messages of agent_end are authoritative; `willRetry` keeps it open |
 | message_start | of an assistant message: begins what message_update shows |
-| message_update | the partial response, if the message breaks off; the first times the first token |
+| message_update | the partial response and its tokens, if the message breaks off; the first times the first token |
 | message_end | the whole message: deltas lack signatures, and some providers send none |
 | message_end, agent_end, the same again | nothing |
 | turn_start, turn_end, tool_execution_* | for display: message_end contains the same |
@@ -15,11 +15,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from pipeline.assembly.agent_turn import BILLED
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Handler, Violation, nothing
-from pipeline.dialects.pi_agent.messages import Received, span, time_of, write
+from pipeline.dialects.pi_agent.messages import Received, response_fields, span, time_of, total, write
 from pipeline.dialects.pi_agent.parts import Growing, blocks, show
 from pipeline.dialects.wire_values import text_or_none
+from pipeline.turns import tokens
 from topics.json_text import Fields
 
 # ms. A live run's messages have times that differ from those of their receipt by less than this.
@@ -123,10 +125,22 @@ def _end_turn(builder: Builder, received: list[Received], end: str, at: int) -> 
     end = cut_off if cut_off is not None and end in ("complete", "disconnected", "timeout") else end
     opened: Received | None = builder.scratch["open"]
     if opened is not None and end != "complete":
-        show(builder, builder.scratch["growing"].blocks(), opened.first_part_at)
+        _show(builder, opened)
     builder.end_turn(end, at)
     builder.scratch.update(received=[], open=None, running=False, retrying=False, kept=0)
     return end
+
+
+def _show(builder: Builder, opened: Received) -> None:
+    """Append the response that broke off, with its model and the tokens that are known so far."""
+    growing: Growing = builder.scratch["growing"]
+    known = {**opened.message, "usage": growing.usage, **(growing.snapshot or {})}
+    fields = {name: value for name, value in response_fields(known).items() if name in BILLED}
+    if any(tokens.counts(fields.get("usage")).values()):
+        builder.total_usage = total([builder.total_usage or {}, fields["usage"]])
+    else:
+        fields.pop("usage", None)
+    show(builder, growing.blocks(), opened.first_part_at, fields)
 
 
 def _reconciled(received: list[Received], final: list[Fields]) -> list[Received]:

@@ -96,7 +96,7 @@ def write(builder: Builder, received: Sequence[Received]) -> str | None:
         times = [at for at in map(time_of, prompts) if at is not None]
         builder.user_turn([user_prompt(message) for message in prompts], at=min(times, default=builder.first_at))
     if spent:
-        builder.total_usage = _total([builder.total_usage or {}, *spent])
+        builder.total_usage = total([builder.total_usage or {}, *spent])
     return cut_off
 
 
@@ -180,12 +180,13 @@ def usage(message: Fields) -> Fields:
     return {"input_tokens": sum(count for count in counts if _is_number(count)), **named}
 
 
-def _total(spent: Sequence[Fields]) -> Fields | None:
-    total = tokens.total(spent)
+def total(spent: Sequence[Fields]) -> Fields | None:
+    """Return the sum of usages, with that of their costs; None if there are none."""
+    summed = tokens.total(spent)
     costs = [used["cost"] for used in spent if isinstance(used.get("cost"), dict)]
-    if total and costs:
-        total["cost"] = {name: sum(cost[name] for cost in costs if _is_number(cost.get(name))) for name in COSTS}
-    return total
+    if summed and costs:
+        summed["cost"] = {name: sum(cost[name] for cost in costs if _is_number(cost.get(name))) for name in COSTS}
+    return summed
 
 
 def _is_number(value: Any) -> TypeGuard[int | float]:

@@ -177,6 +177,7 @@ class Growing:
     """The current message: its newest snapshot, or, without one, the blocks built from deltas."""
 
     snapshot: Fields | None = None
+    usage: Any = None  # beside the last block that began or ended
     built: dict[int, Block] = field(default_factory=dict)
 
     def take(self, event: Fields) -> None:
@@ -192,6 +193,8 @@ class Growing:
             return
         name, _, step = kind.partition("_")
         block, delta = self.built.get(index), update.get("delta")
+        if step != "delta":
+            self.usage = event.get("usage")
         if step == "start" and name in KINDS:
             self.built[index] = Block({"type": KINDS[name], "id": update.get("id"), "name": update.get("toolName")})
         elif block is not None and step == "delta" and delta.__class__ is str:
@@ -211,11 +214,11 @@ class Growing:
         return parsed
 
 
-def show(builder: Builder, shown: Iterable[Block], first_part_at: int | None) -> None:
-    """Append the response that broke off, unless events are missing: its texts would lack a piece."""
+def show(builder: Builder, shown: Iterable[Block], first_part_at: int | None, fields: Fields | None = None) -> None:
+    """Append the response that broke off; without its texts if events are missing, since they would lack a piece."""
     parts = [] if builder.lossy else [part for block in shown if (part := _part(block)) is not None]
-    if parts:
-        builder.messages.append(Message("response", builder.at, parts, first_part_at=first_part_at))
+    if parts or fields:
+        builder.messages.append(Message("response", builder.at, parts, fields, first_part_at=first_part_at))
 
 
 def _part(block: Block) -> Part | None:

@@ -94,6 +94,8 @@ def part(raw: Fields) -> Fields:
     """Return a part of a request or a response as ThreadProtocol's. Raises KeyError or TypeError if it isn't one."""
     if not isinstance(raw.get("tool_call_id"), str | None):
         raise TypeError("tool_call_id must be a string")
+    if raw["part_kind"] == "tool-call" and raw.get("tool_call_id") is None:
+        raise KeyError("tool_call_id")
     convert = PARTS.get(raw["part_kind"])
     return convert({key: value for key, value in raw.items() if value is not None}) if convert else dict(raw)
 

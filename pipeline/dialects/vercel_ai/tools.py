@@ -244,7 +244,7 @@ def _answer(builder: Builder, event: Event, fields: Fields) -> None:
             stream.early[call_id] = Early(event, fields, opening=builder.last_response() is None)
         return
     message, call = builder.calls[call_id]
-    _describe(call, {"providerExecuted": event.get("providerExecuted")})
+    _describe(call, {key: event.get(key) for key in ("providerExecuted", "toolMetadata")})
     forget(call.fields, "preliminary")
     if META not in fields:
         for earlier in _answers(message, call):

@@ -65,6 +65,7 @@ def test_a_response_that_is_not_kept_names_who_is_paid_for_it(builder: Builder) 
         "usage": {"input_tokens": 7},
         "model_name": "m",
         "provider_name": "p",
+        "provider_response_id": "x",
     }
 
 

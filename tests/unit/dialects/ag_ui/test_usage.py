@@ -76,6 +76,21 @@ def test_tanstack_tells_each_call() -> None:
     assert waiting.agent_turns[0]["completion_status"] == "complete", "a tool of the client"
 
 
+def test_tanstacks_chat_tells_each_call_without_a_list() -> None:
+    """@tanstack/ai 0.58.0 with @tanstack/ai-openai: what `chat()` yields of Chat Completions."""
+    start, end, result = call(0)
+    first, last = (
+        {
+            "type": "RUN_FINISHED",
+            "usage": {"promptTokens": read, "completionTokens": written, "totalTokens": read + written},
+            "metadata": {"tanstack": {"model": "gpt-5-mini", "finishReason": reason}},
+        }
+        for reason, read, written in (("tool_calls", 40, 8), ("stop", 20, 10))
+    )
+    got = run(start, end, first, result, *text("Done."), last)
+    assert [(row["input_tokens"], row["output_tokens"]) for row in bill(got)] == [(40, 8), (20, 10)]
+
+
 def test_microsofts_agent_framework_tells_the_run_so_far() -> None:
     def told(read: int, written: int, **more: int) -> Fields:
         counts = {"input_token_count": read, "output_token_count": written, "total_token_count": read + written}

@@ -130,11 +130,25 @@ def test_without_message_stop_it_broke_off(end: str | None) -> None:
 def test_an_error_and_a_retry(failed: Fields) -> None:
     got = run(request(USER), start(), *text("half"), failed)
     assert got.agent_turns[0]["interruption"]["detail"] == "busy"
+    (shown,) = got.agent_turns[0]["meta:partial"]["messages"]
+    assert shown["provider_response_id"] == start()["message"]["id"]
     again = run(request(USER), start(), *text("half"), failed, request(USER), start(), *text("whole"), *stop())
     answer, retry = again.messages("response")
     assert (status(again), said(again)) == ("complete", [["whole"], []])
     assert (retry["meta:purpose"], retry["usage"]["input_tokens"], answer["usage"]["input_tokens"]) == ("retry", 5, 5)
     assert again.agent_turns[0]["total_usage"]["input_tokens"] == 10, "both are billed"
+
+
+def test_an_error_has_the_id_by_which_the_provider_finds_it() -> None:
+    failed = {"type": "error", "error": {"message": "busy"}, "request_id": "req_1"}
+    refused = {"type": "turnmill.error", "status": 529, "body": failed}
+    for event, status in ((failed, {}), (refused, {"status": 529})):
+        got = run(request(USER), event)
+        assert got.messages("system")[-1]["event_data"] == {
+            **status,
+            "error": {"message": "busy"},
+            "request_id": "req_1",
+        }
 
 
 def test_results_stand_behind_the_response() -> None:

@@ -95,6 +95,7 @@ def test_a_refused_exchange_is_taken_back(then: str) -> None:
     turn = got.agent_turns[0]
     kept = [(each["message_type"], each["parts"][0]["content"]) for each in turn["meta:retracted"]["messages"]]
     assert kept == [("request", "Two"), ("response", "No.")]
+    assert all({"timestamp", "agent_id"} <= each.keys() for each in turn["meta:retracted"]["messages"])
     assert turn["messages"][-1]["meta:purpose"] == "refused", "its tokens were spent"
     assert turn["total_usage"]["output_tokens"] == 27
     assert [part["content"] for message in got.export("pydantic-ai") for part in message["parts"]] == [

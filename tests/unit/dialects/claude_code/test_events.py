@@ -146,14 +146,14 @@ def test_pictures_of_a_prompt_are_files() -> None:
 
 
 def test_a_success_that_is_an_error_is_none_and_synthetic_lines_are_no_responses() -> None:
-    failed = said("x", text("API Error: 400"), error="unknown", is_api_error_message=True)
+    failed = said("x", text("API Error: 400"), error="unknown", is_api_error_message=True, api_error_status=400)
     failed["message"]["model"] = "<synthetic>"
     got = run(INIT, failed, result(is_error=True, result="API Error: 400"))
     (turn,) = got.agent_turns
     assert turn["interruption"]["reason"] == "error"
     assert turn["interruption"]["detail"] == "API Error: 400"
     assert not got.messages("response")
-    assert systems(got, "error") == [{"error": "unknown", "message": "API Error: 400"}]
+    assert systems(got, "error") == [{"error": "unknown", "message": "API Error: 400", "status": 400}]
     assert turn["meta:partial"]["messages"][0]["parts"][0]["content"] == "API Error: 400"
 
 

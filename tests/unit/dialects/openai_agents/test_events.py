@@ -158,6 +158,12 @@ def test_servers_that_give_all_items_one_index():
     assert contents(got) == ["One", "Two"]
 
 
+def test_a_call_that_broke_off_has_its_id_and_model():
+    begun = raw("response.created", response={"id": "resp_1", "model": "m1", "output": []})
+    (shown,) = run(begun, delta("Hal"), end=None).agent_turns[0]["meta:partial"]["messages"]
+    assert (shown["provider_response_id"], shown["model_name"]) == ("resp_1", "m1")
+
+
 def test_a_call_that_broke_off_and_was_made_again_is_not_said():
     got = run(created(), done(message("Hel")), created(2), completed(message("Hello", 2), number=2))
     assert contents(got) == ["Hello"]

@@ -120,12 +120,41 @@ def test_an_answer_in_the_background_is_none_until_it_is_there(now: str) -> None
 
 def test_progress_is_dropped_and_what_nobody_knows_is_kept() -> None:
     known = ["response.web_search_call.searching", "response.content_part.added", "response.reasoning_part.done",
-             "response.shell_call_command.delta", "response.output_text.annotation.added", "keepalive"]  # fmt: skip
+             "response.shell_call_command.added", "response.output_text.annotation.added", "keepalive"]  # fmt: skip
     new = ["response.mood.changed", "vendor.note"]
     got = run(request(USER), *({"type": kind, "x": 1} for kind in (*known, *new)), end(message("x")))
     assert [(m["event_type"], m["event_data"]) for m in got.messages("system")] == [
         (f"data-app-{kind}", {"x": 1}) for kind in new
     ]
+
+
+def test_commands_and_a_patch_that_broke_off_are_kept_as_far_as_they_came() -> None:
+    """The events of openai 3.57: those of a shell's commands name their item by its index alone."""
+    shell = {"type": "shell_call", "id": "sh_1", "call_id": "c1", "action": {"commands": [], "timeout_ms": 9}}
+    patch = {"type": "apply_patch_call", "id": "ap_1", "call_id": "c2", "operation": {"type": "delete", "path": "a"}}
+    kind, of_patch = "response.shell_call_command", {"item_id": "ap_1", "output_index": 1}
+    events = [
+        {"type": "response.output_item.added", "output_index": 0, "item": shell},
+        {"type": f"{kind}.added", "output_index": 0, "command_index": 0, "command": ""},
+        {"type": f"{kind}.delta", "output_index": 0, "command_index": 0, "delta": "l"},
+        {"type": f"{kind}.done", "output_index": 0, "command_index": 0, "command": "ls"},
+        {"type": f"{kind}.delta", "output_index": 0, "command_index": 1, "delta": "rm -"},
+        {"type": f"{kind}.delta", "output_index": 0, "command_index": 1, "delta": "r x"},
+        {"type": "response.output_item.added", "output_index": 1, "item": patch},
+        {"type": "response.apply_patch_call_operation_diff.delta", **of_patch, "delta": "@@ -"},
+        {"type": "response.apply_patch_call_operation_diff.delta", **of_patch, "delta": "1"},
+    ]
+    (shown,) = run(request(USER), *events).agent_turns[0]["meta:partial"]["messages"]
+    assert [(part["tool_name"], part["args"]) for part in shown["parts"]] == [
+        ("shell", {"commands": ["ls", "rm -r x"], "timeout_ms": 9}),
+        ("apply_patch", {"type": "delete", "path": "a", "diff": "@@ -1"}),
+    ]
+
+
+def test_an_answer_that_broke_off_has_its_id() -> None:
+    begun = {"type": "response.created", "response": {"id": "resp_1", "model": "gpt-5-mini"}}
+    (shown,) = run(request(USER), begun, delta("half")).agent_turns[0]["meta:partial"]["messages"]
+    assert (shown["provider_response_id"], shown["model_name"]) == ("resp_1", "gpt-5-mini"), "a client can go on by it"
 
 
 @pytest.mark.parametrize("how", ["complete", "disconnected", None])

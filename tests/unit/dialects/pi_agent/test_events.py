@@ -87,6 +87,25 @@ def test_deltas_are_for_display_and_message_end_is_what_counts():
     assert assembled("pi-agent", events).parts("response") == [{"part_kind": "text", "content": "Hello"}]
 
 
+@pytest.mark.parametrize("compact", [True, False])
+def test_a_response_that_broke_off_has_its_model_and_its_tokens_so_far(compact):
+    """pi-agent-core 1.5.2: Anthropic tells the input's tokens as the message starts, and pi with each update."""
+    opened = assistant(stop="pending", usage=dict.fromkeys(("input", "output"), 0), responseId="msg_1")
+    whole = {} if compact else {"message": {**opened, "content": [text("Hel")], "usage": USAGE}}
+    steps = [{"type": "text_start", "contentIndex": 0}, {"type": "text_delta", "contentIndex": 0, "delta": "Hel"}]
+    updates = [{"type": "message_update", "assistantMessageEvent": step, "usage": USAGE, **whole} for step in steps]
+    spent = heard(user(), assistant(call(), stop="toolUse"), result())
+    turn = assembled(
+        "pi-agent", [{"type": "agent_start"}, *spent, {"type": "message_start", "message": opened}, *updates]
+    ).agent_turns[0]
+    (shown,) = turn["meta:partial"]["messages"]
+    assert (shown["model_name"], shown["provider_name"], shown["provider_response_id"]) == (
+        "claude", "anthropic", "msg_1",
+    )  # fmt: skip
+    assert (shown["usage"]["input_tokens"], shown["parts"][0]["content"]) == (127, "Hel")
+    assert (turn["total_usage"]["input_tokens"], turn["total_usage"]["cost"]["total"]) == (254, 2.0)
+
+
 def test_the_first_update_with_content_is_the_time_to_the_first_token():
     said = assistant(text("Hello"))
     start = {"type": "message_update", "assistantMessageEvent": {"type": "start"}, "message": said}

@@ -537,3 +537,10 @@ def test_tokens_that_the_provider_did_not_tell_are_not_zero() -> None:
     assert usage({**zeros, "unmeasured_requests": 1}) == {"unmeasured_requests": 1}
     told = usage({**zeros, "input_tokens": 5, "unmeasured_requests": 1})
     assert told == {"input_tokens": 5, "output_tokens": 0, "unmeasured_requests": 1}
+
+
+def test_a_call_without_an_id_is_refused() -> None:
+    """Pydantic AI makes one up, so its dumps always have it."""
+    nameless = {"part_kind": "tool-call", "tool_name": "f", "args": {}}
+    _, refused = assembled_with_refusals([start(0, nameless)])
+    assert [event.reason for event in refused] == ["invalid_event"]

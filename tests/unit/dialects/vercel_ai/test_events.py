@@ -43,6 +43,13 @@ def system(got):
     return [(message["event_type"], message["event_data"]) for message in got.messages("system")]
 
 
+def test_a_result_may_say_more_of_its_tool():
+    """ai 6.0.326: `chunk.toolMetadata ?? toolInvocation.toolMetadata`, of a result or an error."""
+    for answer in (OUTPUT, {"type": "tool-output-error", "toolCallId": "c1", "errorText": "no"}):
+        got = run(*step({**CALL, "toolMetadata": {"icon": "sun"}}, {**answer, "toolMetadata": {"icon": "rain"}}), STOP)
+        assert got.parts("response")[0][META]["toolMetadata"] == {"icon": "rain"}
+
+
 # ---- text and reasoning
 
 

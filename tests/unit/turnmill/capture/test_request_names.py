@@ -39,3 +39,14 @@ def test_the_rest() -> None:
     assert found == RequestNames(run="r", agent="a", parent_run="p", parent_thread="t", response="resp_1")
     assert request_names({"turnmill-parent": "p"}, {}) == RequestNames(parent_run="p")
     assert request_names({}, {}) == RequestNames()
+
+
+@pytest.mark.parametrize(
+    ("body", "beside"),
+    [
+        ({"messages": [{"role": "user", "content": "[SUGGESTION MODE: what next?"}]}, True),
+        ({"messages": [{"role": "user", "content": "Hi"}], "compaction": {"type": "summarize"}}, False),
+    ],
+)
+def test_a_program_asks_beside_the_conversation(body: Any, beside: bool) -> None:  # noqa: FBT001  # pytest's
+    assert request_names({}, body).beside is beside
