@@ -32,7 +32,7 @@ PIECED_BYTES: Final = 268_435_456
 which `turnmill dlq redrive` brings back record by record."""
 
 PIECED_RECORDS: Final = 1_000_000
-"""Records of a batch that is read piece by piece; a larger one is a dead letter, as above."""
+"""Records of a batch that is read piece by piece; what is larger is a dead letter, as above."""
 
 FETCHED_BYTES: Final = 67_108_864
 """All batches of a response of a broker, unpacked; the rest is fetched again when these are read."""

@@ -15,7 +15,7 @@ Value = TypeVar("Value")
 class Remembered(Generic[Key, Value]):
     """A bounded memory by scope and key, in the order of last use. Each scope has its share. No value is None.
 
-    `weigh`: returns the size of a value, which must not change; without it, each value counts as one.
+    `weigh`: returns the size of a value, which must not change; without it, each value counts as 1.
     """
 
     def __init__(self, weigh: Callable[[Value], int] = lambda value: 1) -> None:

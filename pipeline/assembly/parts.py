@@ -23,7 +23,6 @@ RUN_INFO: Final[dict[str, type[str] | tuple[type, ...]]] = {
     "external_id": str,
     "thread": (dict,),
 }
-READ_APART: Final[dict[str, type]] = {"traceparent": str, "imported": bool}  # further keys
 
 
 # Constructors made by `dataclass` are interpreted even in a compiled module, so parts and messages have their own.
@@ -141,9 +140,6 @@ class Context:
             if isinstance(value, kind) and not isinstance(value, bool):
                 setattr(self, name, value)
             else:
-                wrong.append(name)
-        for name, other in READ_APART.items():
-            if info.get(name) is not None and not isinstance(info[name], other):
                 wrong.append(name)
         self.imported = self.imported or info.get("imported") is True
         if info.get("request") is not None:

@@ -6,30 +6,18 @@ dependencies. Maven resolves them only here; everywhere else exactly these are u
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import subprocess
 import tempfile
 from pathlib import Path
 from typing import Final
 
-from pipeline.devbroker.file_lock import locked
 from pipeline.devbroker.jars import PINS, POM
 from pipeline.devbroker.pinned_files import Pinned, digest, render
 from pipeline.settings import load
 from turnmill.errors import CallerError
 
 LAYOUT: Final = "-Dmdep.useRepositoryLayout=true"
-
-
-def maven_jars(cache: Path, pom: Path, name: str) -> Path:
-    """Return the folder of a pom's jars in the cache, named by `name` and the pom's hash. Raises CallerError."""
-    libs = cache / f"{name}-{hashlib.sha256(pom.read_bytes()).hexdigest()[:12]}"
-    if not libs.is_dir():
-        with locked(cache / f"{name}.lock"):
-            if not libs.is_dir():  # another process may have downloaded them meanwhile
-                copy_jars(cache, pom, libs)
-    return libs
 
 
 def copy_jars(cache: Path, pom: Path, libs: Path, *options: str) -> None:

@@ -79,7 +79,9 @@ class Recognition:
         self._held = sum(map(len, self._tail))
         for line in lines:
             self._take(line)
-            if _ends_event(line) and (winner := self._winner(KNOWN_EVENTS)):
+            # Some wires read an SSE event at its data line, others at the blank line after it: then all have read it.
+            ends = not line.strip() or line.lstrip()[:1] in (b"{", b"[")
+            if ends and (winner := self._winner(KNOWN_EVENTS)):
                 return winner
             self._lines += 1
             self._bytes += len(line)
@@ -109,14 +111,6 @@ class Recognition:
         most = max(reader.known for reader in self._readers)
         first = [reader for reader in self._readers if most and reader.known == most]
         raise UnknownWire(tuple(sorted(reader.dialect.name for reader in first)), self._foreign)
-
-
-def _ends_event(line: bytes) -> bool:
-    """Return True if every wire has read all events up to this line.
-
-    Some read an SSE event at its data line, others at the blank line after it.
-    """
-    return not line.strip() or line.lstrip()[:1] in (b"{", b"[")
 
 
 def recognise(stream: bytes, request: Any = None) -> Dialect | None:

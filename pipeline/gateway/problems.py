@@ -206,7 +206,7 @@ def of(error: Exception) -> Problem:
 
 @contextmanager
 def bounded_answer(instead: str) -> Iterator[None]:
-    """Answer 409 where the store refuses to read so much for one answer; `instead`: what to ask for."""
+    """Answer 409 where the store refuses to read so much for an answer; `instead`: what to ask for."""
     try:
         yield
     except StoreError as error:

@@ -32,6 +32,6 @@ API: Final = re.compile(r"-(?:chat|responses|completions?|messages)$")  # AI SDK
 
 
 def provider_name(written: str) -> str:
-    """Return the conventions' name of a provider; a provider without one keeps the name that was written."""
+    """Return the conventions' name of a provider; others keep the name that was written."""
     spelled = re.sub(r"[\s._/-]+", "-", written[:100].casefold())
     return NAMES.get(spelled) or NAMES.get(API.sub("", spelled)) or written

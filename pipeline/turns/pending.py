@@ -101,10 +101,9 @@ def _of_event(event_type: Any, data: Any) -> list[Asked]:
     if event_type == "custom:ag-ui.interrupt":
         kinds = {True: "approval", False: "input"}
         return [
-            _question(
-                kinds[bool(item.get("toolCallId"))], None, item.get("toolCallId"), None, _message(item), item.get("id")
-            )
+            _question(kinds[bool(call)], None, call, None, item.get("message") or item.get("reason"), item.get("id"))
             for item in _objects(_fields(data).get("interrupts"))
+            for call in (item.get("toolCallId"),)
         ]
     if event_type != "custom:langgraph.interrupt":
         return []
@@ -149,10 +148,6 @@ def _question(kind: str, name: Any, call_id: Any, args: Any, message: Any = None
     texts = {"id": own_id or call_id, "tool_name": name, "tool_call_id": call_id, "message": message}
     known = {key: value[:MAX_TEXT_CHARACTERS] if isinstance(value, str) else None for key, value in texts.items()}
     return {"kind": kind, **known, "args": args if small else None}
-
-
-def _message(interrupt: Fields) -> Any:
-    return interrupt.get("message") or interrupt.get("reason")
 
 
 def _parsed(text: Any) -> Any:

@@ -10,8 +10,8 @@ from typing import Final
 
 from pipeline.devbroker.file_lock import locked
 from pipeline.devbroker.java import java
-from pipeline.devbroker.maven import maven_jars
 from pipeline.settings import Settings
+from tests.support.maven_jars import maven_jars
 from turnmill.errors import CallerError
 
 JAVA: Final = Path(__file__).with_name("java")

@@ -13,7 +13,6 @@ from typing import Any, Final
 import yaml
 
 from pipeline.devbroker.java import java
-from pipeline.devbroker.maven import maven_jars
 from tests.chart.tools import (
     BIN,
     GATEWAY_API,
@@ -24,6 +23,7 @@ from tests.chart.tools import (
     ROOT,
     folder,
 )
+from tests.support.maven_jars import maven_jars
 
 Schema = dict[str, Any]
 FILES: Final = {

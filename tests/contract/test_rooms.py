@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PRODUCT = ("turnmill", "topics", "pipeline")
-OUTSIDE = ("compiled_core.py", "helm")  # product code, too
+OUTSIDE = ("helm",)  # product code, too: these four had 82,736 lines when their bound was set
 CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
 # What starts programs, or is imported by them, at the root of a package.
 DOORS = {"turnmill.auto", "turnmill.command_line", "turnmill.__main__"}
@@ -120,9 +120,7 @@ def test_words_that_name_nothing_are_rare() -> None:
 
 
 def test_modules_and_lines_stay_within_their_bounds() -> None:
-    outside = [
-        path for name in OUTSIDE for path in ([ROOT / name] if name.endswith(".py") else (ROOT / name).rglob("*.py"))
-    ]
+    outside = [path for name in OUTSIDE for path in (ROOT / name).rglob("*.py")]
     texts = {path: path.read_text(encoding="utf-8") for path in (*product(), *outside)}
     assert sum(not is_sign(path) for path in texts) <= MODULES
     assert sum(text.count("\n") for text in texts.values()) <= LINES

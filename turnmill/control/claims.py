@@ -79,7 +79,7 @@ class Claims:
         self._shares = Shares()
 
     def has_room(self, command: Command) -> bool:
-        """Return True if a tenant may give one more answer."""
+        """Return True if a tenant may give another answer."""
         return self._shares.allows(command.tenant, _winner(command).size, self._size // 2)
 
     def take(self, command: Command, now: int) -> Winner | None:

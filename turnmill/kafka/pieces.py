@@ -73,7 +73,7 @@ class Pieces:
         self.left_out = 0
 
     def take(self, offset: int, most: int = PIECE_BYTES, records: int = PIECE_RECORDS) -> Piece:
-        """Return the next records from `offset` on, as many as fit, and at least one if there is one.
+        """Return the next records from `offset` on, as many as fit, and at least a single record.
 
         Raises TooLarge and ValueError; what was read until then is lost.
         """
@@ -146,7 +146,7 @@ class Allowance:
 
 @dataclass(slots=True)
 class Reading:
-    """The batch that a consumer reads piece by piece: at most one, so others wait, and memory is bounded.
+    """The batch that a consumer reads piece by piece; others wait, and memory is bounded.
 
     `offsets`: what was asked for, by TOPIC/PARTITION; `large`: by the same, the header of a batch that needs pieces;
     `waiting`: a batch was cut because of another partition's.
@@ -197,7 +197,7 @@ def _gzip(packed: bytes) -> Iterator[bytes]:
 
 def _snappy(packed: bytes) -> Iterator[bytes]:
     if not packed.startswith(XERIAL):
-        raise ValueError("its snappy is one block, which can't be read piece by piece")
+        raise ValueError("its snappy is a single block, which can't be read piece by piece")
     at = XERIAL_HEADER
     while at < len(packed):
         (length,) = INT.unpack_from(packed, at)

@@ -26,6 +26,6 @@ class RunInfo(BaseModel):
     started_at: str | int | float | None = None
     request: Any = None
     external_id: Named | None = None
-    traceparent: str | None = None
+    traceparent: Any = None  # anything but a trace context is left out
     thread: dict[str, Any] | None = None  # facts about its thread: `title`, `metadata`
-    imported: bool | None = None  # published after the fact: webhooks, budgets and live figures ignore it
+    imported: Any = None  # true: published after the fact, so that webhooks, budgets and live figures ignore it

@@ -18,7 +18,7 @@ SESSION_BYTES: Final = 256 << 20  # of a file that is read as a whole
 
 
 class NotRead(OSError):
-    """A file has sessions in a form that is not read, or not on this machine."""
+    """A file has sessions in a form that is not read."""
 
 
 class Lines:
@@ -94,7 +94,7 @@ class Zipped(Lines):
     """A session that its program has compressed with zstd and no longer writes: `read` yields all of it, once."""
 
     def read(self) -> Iterator[tuple[Fields, int]]:
-        """Yield (object, bytes). Raises NotRead without a library for it, and OSError for a damaged file."""
+        """Yield (object, bytes). Raises OSError for a damaged file."""
         size = self.path.stat().st_size
         if size == self.offset:
             return
@@ -111,11 +111,9 @@ class Zipped(Lines):
 
 @contextmanager
 def unzipped(path: Path) -> Iterator[BufferedReader]:
-    """Open a compressed file. Raises NotRead without a library for zstd, and OSError for a damaged file."""
-    try:
-        import zstandard  # noqa: PLC0415  # no extra asks for it: most machines have no such file
-    except ModuleNotFoundError:
-        raise NotRead(0, "compressed by zstd: `pip install zstandard`, and import again") from None
+    """Open a compressed file. Raises OSError for a damaged file."""
+    import zstandard  # noqa: PLC0415  # the worker's extra, which commands on histories of SDKs do without
+
     try:
         with path.open("rb") as file:
             reader: Any = zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True)

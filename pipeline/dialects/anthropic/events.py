@@ -154,7 +154,8 @@ def _start(builder: Builder, message: Fields) -> None:
     calls = calls_of(builder)
     response = model_calls.open_response(builder)
     if calls.answer is None:
-        calls.answer = MessageAnswer(response, _provider(builder), builder.scratch["names"])
+        provider = builder.context.provider_name or "anthropic"
+        calls.answer = MessageAnswer(response, provider, builder.scratch["names"])
     calls.shut = False
     calls.answer.start(message, builder.at)
     _count(builder, calls.answer)
@@ -193,10 +194,6 @@ def _count(builder: Builder, answer: MessageAnswer) -> None:
     if "iterations" in answer.usage:
         model = answer.response.fields.get("model_name")
         set_apart(builder, answer.usage, builder.context.provider_name, model, answer.asides)
-
-
-def _provider(builder: Builder) -> str:
-    return builder.context.provider_name or "anthropic"
 
 
 def _unknown_fields(event: Fields, *known: str) -> Fields:

@@ -134,10 +134,6 @@ class Budgets(Service):
         )
         return Verdict(not exhausted, exhausted, bool(exhausted) and all(map(self._asks, exhausted)))
 
-    def allowed(self, tenant: str | None, agent: str | None = None, model: str | None = None) -> Verdict:
-        """Return the verdict of the budgets that count a call of this agent to this model."""
-        return self.verdict(tenant, self.counting(tenant, agent, () if model is None else (model,)))
-
     async def _look(self) -> None:
         while True:
             try:

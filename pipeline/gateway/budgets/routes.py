@@ -69,7 +69,7 @@ async def check_budgets(
     """Check before a run starts; runs under way go on. Answered from memory, some seconds old."""
     bound = principal.bounded(tenant)
     await memory.known()
-    verdict = memory.allowed(bound, agent, model)
+    verdict = memory.verdict(bound, memory.counting(bound, agent, () if model is None else (model,)))
     shown = [state.budget.name for state in verdict.exhausted if principal.tenant in (None, state.budget.tenant)]
     return BudgetCheck(allowed=verdict.allowed, exhausted=shown, as_of=_as_of(memory))
 

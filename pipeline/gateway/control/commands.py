@@ -132,7 +132,7 @@ class Commands(Service):
         return self._known.has_room(command, now_ms()) and (command.kind != ANSWER or self._claims.has_room(command))
 
     def has_room(self, tenant: str | None) -> bool:
-        """Return True if a tenant may open one more stream."""
+        """Return True if a tenant may open another stream."""
         return self._streams.has_room(tenant)
 
     async def stream(self, tenant: str | None, silence: float) -> AsyncGenerator[bytes | None]:

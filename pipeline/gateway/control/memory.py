@@ -56,7 +56,7 @@ class Memory:
         return self._by_id.get(command_id)
 
     def has_room(self, command: Command, now: int) -> bool:
-        """Return True if a tenant may give one more command; `now` in epoch ms."""
+        """Return True if a tenant may give another command; `now` in epoch ms."""
         shares, size = self._open.shares, command.size
         if not shares.allows(command.tenant or "", size, self._size // 2) and now - self._expired_at > EXPIRY_INTERVAL:
             self._expired_at = now

@@ -34,7 +34,7 @@ class CommandStreams:
         self._listening = Shares()
 
     def has_room(self, tenant: str | None) -> bool:
-        """Return True if a tenant may open one more stream."""
+        """Return True if a tenant may open another stream."""
         return self._listening.allows(tenant, 1, COMMAND_STREAMS.size)
 
     def offer(self, command: Command) -> None:

@@ -77,7 +77,7 @@ async def give_feedback(
     if fields["by"] is None and principal.limited:
         fields["by"] = principal.name
     if fields["by"] not in (None, principal.name) and not for_others:
-        raise Problem("forbidden", f"feedback in the name of others needs one of the scopes {', '.join(FOR_OTHERS)}")
+        raise Problem("forbidden", f"feedback in the name of others needs a scope of {', '.join(FOR_OTHERS)}")
     try:
         record = made(thread_id, bounded, fields)
     except InvalidRecord as error:

@@ -155,7 +155,7 @@ async def _frames(
                 parts, size = [], 0
         if parts:
             yield b"".join(parts)
-    if following.again:  # an empty id makes an EventSource come back without one
+    if following.again:  # an empty id makes an EventSource come back without an id
         yield b"id\n" + frame(encode({"reason": following.again}), name=RESTART)
     else:
         yield comment("go on behind the last id" if follow else "that is all", RETRY_MS)

@@ -31,7 +31,7 @@ from topics.thread_key import ThreadKey
 from turnmill.errors import CallerError
 from turnmill.limits import TREE_THREADS
 
-MAX_FEEDBACK: Final = 1_000  # of a thread in one answer
+MAX_FEEDBACK: Final = 1_000  # of a thread in an answer
 MAX_DEPTH: Final = 20  # levels of a tree
 
 router = APIRouter(prefix="/v1", tags=["threads"])

@@ -143,9 +143,7 @@ WRITE_INTERVAL: Final = 0.5  # seconds between two writes
 BATCH_SIZE: Final = 500
 MAX_BUFFERED: Final = 10_000  # entries that are buffered while the store is unavailable
 MINUTE_MS: Final = 60_000
-MAX_COUNTED: Final = (
-    1_000  # different refusals and reads of a minute and a tenant: more are one entry, with their number
-)
+MAX_COUNTED: Final = 1_000  # different refusals and reads of a minute and a tenant: of more, an entry has the number
 MORE: Final = "refused.more"
 
 log = logging.getLogger(__name__)

@@ -80,7 +80,9 @@ async def add_token(store: ThreadStore, token: Token, most: float = math.inf) ->
     of_tenant = tokens.c.tenant.is_(None) if token.tenant is None else tokens.c.tenant == token.tenant
     count = select(func.count()).select_from(tokens).where(of_tenant, NO_SESSION)
     async with store.writing() as connection:
-        if connection.dialect.name == "postgresql":  # where two could count at the same moment; in SQLite one writes
+        if (
+            connection.dialect.name == "postgresql"
+        ):  # where two could count at the same moment; in SQLite they take turns
             await connection.execute(text("LOCK TABLE tokens IN SHARE ROW EXCLUSIVE MODE"))
         if (await connection.scalar(count) or 0) >= most:
             return False

@@ -67,13 +67,6 @@ async def thread_summary(store: ThreadStore, key: ThreadKey) -> ThreadSummary | 
     return next(iter(lines.values()), None)
 
 
-async def thread_keys(store: ThreadStore) -> AsyncIterator[ThreadKey]:
-    """Yield every thread, in the order of ids."""
-    async for some in _pages(store):
-        for key in some.values():
-            yield key
-
-
 async def stored_runs(store: ThreadStore) -> AsyncIterator[tuple[str | None, str, str]]:
     """Yield (tenant, thread_id, run_id) of every run with a stored record, as in the columns."""
     async for some in _pages(store):

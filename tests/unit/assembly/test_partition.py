@@ -312,7 +312,7 @@ def test_after_the_window_a_late_event_is_a_dead_letter() -> None:
     partition.feed(log.records)
     assert reasons(partition) == ["late_event"]
     partition.tick(START + 1200)
-    assert (partition.runs.reopenable, partition.runs.reopenable_bytes) == ({}, 0)
+    assert (partition.runs.reopenable, partition.runs._reopenable_bytes.total) == ({}, 0)
     segments = [name for name, _ in partition.out.segments]
     assert [name for name, value in partition.out.marks if value is None] == segments
 
@@ -394,8 +394,8 @@ def test_a_tenant_that_breaks_off_many_runs_makes_room_at_its_own_cost() -> None
         log.add(envelope(0, text("e"), run_id=f"e{number}", tenant="evil", end="aborted"))
     partition = partition_of(log, reopen_bytes=10 * size)
     assert [run.run_id for run in partition.runs.reopenable if run.tenant == "acme"] == ["a0", "a1"]
-    assert size * 8 < partition.runs.reopenable_bytes <= 10 * size
-    assert partition.runs.reopenable_bytes == sum(run.size for run in partition.runs.reopenable.values())
+    assert size * 8 < partition.runs._reopenable_bytes.total <= 10 * size
+    assert partition.runs._reopenable_bytes.total == sum(run.size for run in partition.runs.reopenable.values())
 
 
 def test_only_so_many_closed_runs_are_remembered() -> None:
@@ -424,7 +424,7 @@ def test_interrupted_runs_can_be_reopened_while_there_is_room() -> None:
     for number in range(30):
         log.add(envelope(0, text("a" * 1000), run_id=f"r{number}", end="aborted"))
     partition = partition_of(log, reopen_bytes=10_000)
-    assert 0 < partition.runs.reopenable_bytes <= 10_000
+    assert 0 < partition.runs._reopenable_bytes.total <= 10_000
     kept = len(partition.runs.reopenable)
     assert 5 < kept < 10
     assert len([name for name, value in partition.out.marks if value is None]) == 30 - kept

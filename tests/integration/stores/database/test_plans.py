@@ -51,7 +51,6 @@ from pipeline.stores.threads.reading import (
     run_events,
     spawned_threads,
     stored_runs,
-    thread_keys,
     thread_summary,
     waiting_threads,
 )
@@ -62,6 +61,7 @@ from pipeline.stores.usage.rows import reprice, turn_usage
 from pipeline.stores.usage.summing import compare_sums, forget_sums, keep_sums, sum_up
 from tests.integration.stores.conftest import database
 from tests.support.places import ROOT
+from tests.support.stored_threads import thread_keys
 from tests.support.turn_records import Record
 from tests.support.turn_records import make_record as record
 from topics.thread_key import ThreadKey

@@ -28,11 +28,11 @@ from pipeline.stores.threads.reading import (
     find_threads,
     read_thread,
     spawned_threads,
-    thread_keys,
 )
 from pipeline.stores.threads.summaries import WriteResult
 from pipeline.stores.turns import compare_turns, write_turns
 from pipeline.worker.sinks.role import turn_writer
+from tests.support.stored_threads import thread_keys
 from topics import turn_record
 from topics.thread_key import ThreadKey
 from turnmill.identity import thread_uuid

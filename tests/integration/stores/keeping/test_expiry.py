@@ -32,7 +32,7 @@ from pipeline.stores.keeping.erasure import delete_thread, erase
 from pipeline.stores.keeping.expiry import RECHECK_MS, Expired, Expiry, RoundPosition, expire, lease_expiry, next_ripe
 from pipeline.stores.keeping.holding import held_threads, hold_thread, release_thread
 from pipeline.stores.search.threads import list_threads
-from pipeline.stores.threads.reading import erased_among, read_thread, thread_keys
+from pipeline.stores.threads.reading import erased_among, read_thread
 from pipeline.stores.threads.summaries import WriteResult
 from pipeline.stores.turns import compare_turns, write_turns
 from pipeline.stores.usage.query import usage_report
@@ -41,6 +41,7 @@ from pipeline.stores.usage.summing import compare_sums, sum_up
 from pipeline.turns.times import epoch_ms
 from pipeline.worker.sinks.role import expiring_of
 from tests.support.packs import written_at
+from tests.support.stored_threads import thread_keys
 from tests.support.waiting import until
 from topics import turn_record
 from topics.thread_key import ThreadKey

@@ -22,10 +22,11 @@ from pipeline.stores.keeping.erasure import delete_thread, erase, scrub
 from pipeline.stores.keeping.expiry import expire
 from pipeline.stores.keeping.tenant_erasure import erase_tenant, what_is_left
 from pipeline.stores.outbound.deliveries import add_webhook, enqueue
-from pipeline.stores.threads.reading import erased_among, thread_keys
+from pipeline.stores.threads.reading import erased_among
 from pipeline.stores.turns import write_turns
 from pipeline.stores.usage.summing import sum_up
 from pipeline.turns.requests import digest
+from tests.support.stored_threads import thread_keys
 from topics import turn_record
 from topics.thread_key import ThreadKey
 from turnmill.identity import thread_uuid

@@ -26,10 +26,11 @@ from pipeline.stores.keeping.holding import hold_thread, release_thread
 from pipeline.stores.keeping.tenant_erasure import ARCHIVE, VALUES, erase_tenant, what_is_left
 from pipeline.stores.outbound.deliveries import add_webhook, enqueue, waiting_deliveries
 from pipeline.stores.outbound.notices import add_notices
-from pipeline.stores.threads.reading import erased_among, thread_keys
+from pipeline.stores.threads.reading import erased_among
 from pipeline.stores.turns import write_turns
 from pipeline.stores.usage.summing import sum_up
 from pipeline.stores.usage.tallies import SPANS
+from tests.support.stored_threads import thread_keys
 from topics import turn_record
 from topics.thread_key import ThreadKey
 from turnmill.identity import thread_uuid

@@ -25,7 +25,6 @@ from pipeline.stores.threads.reading import (
     read_thread,
     spawned_threads,
     stored_runs,
-    thread_keys,
     thread_summary,
 )
 from pipeline.stores.turns import write_turns
@@ -33,6 +32,7 @@ from pipeline.stores.usage.query import usage_report
 from pipeline.stores.usage.report import UsageQuery
 from pipeline.stores.usage.rows import turn_usage
 from pipeline.turns.canonical import turn_hash
+from tests.support.stored_threads import thread_keys
 from topics.thread_key import ThreadKey
 from turnmill.identity import thread_uuid
 

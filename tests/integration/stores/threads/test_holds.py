@@ -17,8 +17,9 @@ from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping import holding as stored_holding
 from pipeline.stores.keeping.erasure import erase
 from pipeline.stores.keeping.holding import held_threads, hold_thread, release_thread
-from pipeline.stores.threads.reading import erased_among, read_thread, thread_keys
+from pipeline.stores.threads.reading import erased_among, read_thread
 from pipeline.stores.turns import write_turns
+from tests.support.stored_threads import thread_keys
 from topics.thread_key import ThreadKey
 from turnmill.errors import CallerError
 from turnmill.identity import thread_uuid

@@ -17,13 +17,14 @@ from pipeline.stores.search.write import index_some
 from pipeline.stores.threads import list_statements
 from pipeline.stores.threads import reading as stored_reading
 from pipeline.stores.threads.list_statements import ListQuery
-from pipeline.stores.threads.reading import all_documents, count_rows, find_threads, read_thread, thread_keys
+from pipeline.stores.threads.reading import all_documents, count_rows, find_threads, read_thread
 from pipeline.stores.threads.summaries import Counts
 from pipeline.stores.turns import write_turns
 from pipeline.stores.usage import rows as usage_of_turns
 from pipeline.stores.usage.query import usage_report
 from pipeline.stores.usage.report import UsageQuery
 from pipeline.stores.usage.rows import turn_usage
+from tests.support.stored_threads import thread_keys
 from topics.thread_key import ThreadKey
 from turnmill.errors import CallerError
 from turnmill.identity import thread_uuid

@@ -20,7 +20,7 @@ from pipeline.settings import Settings
 from pipeline.stores.database.schema import turns
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.erasure import delete_thread
-from pipeline.stores.threads.reading import count_rows, read_thread, thread_keys
+from pipeline.stores.threads.reading import count_rows, read_thread
 from pipeline.stores.threads.rows import record_of
 from pipeline.stores.threads.summaries import WriteResult
 from pipeline.stores.turns import compare_turns, write_turns
@@ -28,6 +28,7 @@ from pipeline.turns.event_coverage import ranges_of
 from pipeline.worker.sinks.role import turn_writer
 from tests.integration.stores.threads.test_unstorable_records import Letters
 from tests.support.assembled import START, THREAD_ID
+from tests.support.stored_threads import thread_keys
 from topics import dead_letter, turn_record
 from topics.thread_key import ThreadKey
 from turnmill.errors import Reason

@@ -17,7 +17,7 @@ from pipeline.stores.keeping.erasure import delete_thread
 from pipeline.stores.search.threads import list_threads
 from pipeline.stores.threads import reading as stored_reading
 from pipeline.stores.threads.list_statements import ListQuery
-from pipeline.stores.threads.reading import all_documents, count_rows, find_threads, read_thread, thread_keys
+from pipeline.stores.threads.reading import all_documents, count_rows, find_threads, read_thread
 from pipeline.stores.threads.rows import record_rows
 from pipeline.stores.threads.summaries import Counts, StepUsage, WriteResult
 from pipeline.stores.turns import write_turns
@@ -25,6 +25,7 @@ from pipeline.stores.usage.query import usage_report
 from pipeline.stores.usage.report import UsageQuery
 from pipeline.stores.usage.rows import turn_usage
 from pipeline.turns.times import LAST_MS
+from tests.support.stored_threads import thread_keys
 from topics.thread_key import ThreadKey
 from turnmill.identity import thread_uuid
 

@@ -20,12 +20,12 @@ from pipeline.stores.costs.rows import ESTIMATED, TOLD
 from pipeline.stores.database.schema import DERIVED
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.erasure import delete_thread
-from pipeline.stores.threads.reading import thread_keys
 from pipeline.stores.threads.rows import record_rows
 from pipeline.stores.turns import write_turns
 from pipeline.stores.usage.query import usage_report
 from pipeline.stores.usage.report import BUCKETS, GROUPS, SUMMED, Figures, Percentiles, UsageQuery, UsageReport
 from pipeline.stores.usage.time_buckets import edges, moment, zone
+from tests.support.stored_threads import thread_keys
 from turnmill.errors import CallerError
 from turnmill.identity import thread_uuid
 

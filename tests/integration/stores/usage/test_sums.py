@@ -23,7 +23,6 @@ from pipeline.stores.database.schema import usage_sums as sums_table
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.erasure import delete_thread
 from pipeline.stores.keeping.expiry import expire
-from pipeline.stores.threads.reading import thread_keys
 from pipeline.stores.threads.statements import number_of
 from pipeline.stores.turns import write_turns
 from pipeline.stores.usage import summing as stored_summing
@@ -32,6 +31,7 @@ from pipeline.stores.usage.histogram import of_times
 from pipeline.stores.usage.summing import compare_sums, keep_sums
 from pipeline.stores.usage.tallies import SPANS, Tally
 from tests.support.places import ROOT
+from tests.support.stored_threads import thread_keys
 from topics.thread_key import ThreadKey
 from turnmill.identity import thread_uuid
 

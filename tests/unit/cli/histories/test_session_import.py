@@ -5,21 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import zstandard
-from click.testing import CliRunner
 
-from pipeline.__main__ import cli
 from pipeline.cli.histories.session_files import SOURCES, files_of
 from pipeline.cli.histories.session_import import File, Import
 from pipeline.dialects.transcript import RunOpened
 from tests.support.sessions import Claude, Codex, Copilot, Gemini, Opencode, named, write
-from turnmill.errors import CallerError, InvalidRecord, Reason, TurnmillError
+from turnmill.errors import CallerError, InvalidRecord, Reason
 
 Fields = dict[str, Any]
 TOO_LARGE = 5_000
@@ -334,20 +331,6 @@ def test_rollouts_of_codex_that_it_has_compressed(tmp_path: Path) -> None:
     again = run_import(store, tmp_path / "sessions", "codex")
     assert (again.counts.files, again.counts.new, store.taken()) == (2, 0, [])
     assert [str(second) in line for line in again.counts.broken] == [True]
-
-
-def test_compressed_rollouts_are_named_where_nothing_can_read_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    zipped(tmp_path, "one")
-    monkeypatch.setitem(sys.modules, "zstandard", None)
-    (said,) = run_import(Store(), tmp_path / "sessions", "codex").counts.unread
-    assert "pip install zstandard" in said
-    arguments = ["import", "--from", "codex", "--print", str(tmp_path / "sessions")]
-    result = CliRunner().invoke(cli, arguments)
-    assert isinstance(result.exception, TurnmillError)
-    assert (result.exception.exit_code, str(result.exception)) == (1, "1 file with sessions that were not imported")
-    assert "not imported: " in result.stderr
 
 
 def test_the_usual_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,7 @@ from pipeline.cli.dev import demo, stage
 from pipeline.cli.services import doctor
 from pipeline.gateway.serving import status
 from pipeline.kafka.offsets import PartitionLag
+from pipeline.kafka.partitioners import Placed
 from pipeline.kafka.topic_plan import Found
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
@@ -51,10 +52,14 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, list[Topic]]]:
     async def ahead(*_: object) -> int:
         return 0
 
+    async def placed(_: Settings) -> Placed:
+        return Placed(0, 0, 0, 0, None)
+
     for module in (stage, doctor, status):
         monkeypatch.setattr(module, "group_lag", group_lag)
     monkeypatch.setattr(status, "record_count", record_count)
     monkeypatch.setattr(doctor, "_ahead", ahead)
+    monkeypatch.setattr(doctor, "_placed", placed)
     return asked
 
 
