@@ -138,6 +138,11 @@ class RunStates:
         self._reopenable_of: dict[str | None, OrderedDict[RunKey, None]] = {}  # the same by tenant
         self._reopenable_bytes = Shares()
 
+    @property
+    def reopenable_bytes(self) -> int:
+        """The bytes of all records of reopenable runs."""
+        return self._reopenable_bytes.total
+
     def state(self, key: RunKey) -> State:
         """Return the state of a run."""
         if key in self.open:
