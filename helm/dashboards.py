@@ -5,7 +5,7 @@ Schema: https://www.npmjs.com/package/@grafana/schema, schema version 39 (Grafan
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -42,17 +42,29 @@ class Panel:
     help: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """Panels under a heading, left to right."""
-
-    title: str
-    panels: tuple[Panel, ...]
+def stat(title: str, query: str, unit: str = "short", help: str = "") -> Panel:  # noqa: A002  # as Panel calls it
+    """Return a narrow panel with the newest value of a query."""
+    return Panel(title, unit, ((query, ""),), "stat", 4, help)
 
 
-def rate(metric: str, by: str, labels: str = IN) -> str:
-    """Return the query for a counter's events per second, summed by labels."""
-    return f"sum by ({by}) (rate({metric}{{{labels}}}[$__rate_interval]))"
+def graph(title: str, *queries: Query, unit: str = "short", help: str = "") -> Panel:  # noqa: A002  # as above
+    """Return a panel with the course of queries."""
+    return Panel(title, unit, queries, help=help)
+
+
+def each(label: str, query: str) -> Query:
+    """Return a query with a series for each value of a label, which names it."""
+    return query, f"{{{{{label}}}}}"
+
+
+def rates(metric: str, label: str, labels: str = IN) -> Query:
+    """Return the query for a counter's events per second, with a series for each value of a label."""
+    return each(label, rate(metric, labels, label))
+
+
+def rate(metric: str, labels: str = IN, by: str = "") -> str:
+    """Return the query for a counter's events per second, summed, or by a label."""
+    return f"sum{f' by ({by}) ' if by else ''}(rate({metric}{{{labels}}}[$__rate_interval]))"
 
 
 def total(metric: str, labels: str = IN, by: str = "") -> str:
@@ -60,36 +72,35 @@ def total(metric: str, labels: str = IN, by: str = "") -> str:
     return f"sum{f' by ({by}) ' if by else ''}(increase({metric}{{{labels}}}[$__range]))"
 
 
-def quantiles(metric: str, labels: str = IN, by: str = "") -> tuple[Query, ...]:
-    """Return the queries for p50, p95 and p99 of a histogram."""
+def quantile(q: float, metric: str, labels: str = IN, by: str = "") -> str:
+    """Return the query for a quantile of a histogram, perhaps by a label."""
     grouped = f"le, {by}" if by else "le"
-    legend = f" {{{{{by}}}}}" if by else ""
-    return tuple(
-        (
-            f"histogram_quantile({q}, sum by ({grouped}) (rate({metric}_bucket{{{labels}}}[$__rate_interval])))",
-            f"p{int(q * 100)}{legend}",
-        )
-        for q in (0.5, 0.95, 0.99)
-    )
+    return f"histogram_quantile({q}, sum by ({grouped}) (rate({metric}_bucket{{{labels}}}[$__rate_interval])))"
 
 
-def dashboard(uid: str, title: str, rows: Sequence[Row], variables: Sequence[str] = ()) -> Json:
-    """Return the JSON that Grafana imports; `variables`: labels whose values users can select."""
+def quantiles(metric: str, labels: str = IN) -> tuple[Query, ...]:
+    """Return the queries for p50, p95 and p99 of a histogram."""
+    return tuple((quantile(q, metric, labels), f"p{int(q * 100)}") for q in (0.5, 0.95, 0.99))
+
+
+def dashboard(uid: str, title: str, rows: Mapping[str, Sequence[Panel]], variables: Sequence[str] = ()) -> Json:
+    """Return the JSON that Grafana imports. `rows`: panels, left to right, by their heading.
+
+    `variables`: labels whose values users can select.
+    """
     panels: list[Json] = []
     top = 0
-    for row in rows:
-        panels.append(
-            _place({"type": "row", "title": row.title, "collapsed": False, "panels": []}, len(panels), 0, top)
-        )
+    for heading, row in rows.items():
+        panels.append(_place({"type": "row", "title": heading, "collapsed": False, "panels": []}, len(panels), 0, top))
         top += 1
         left = 0
-        for panel in row.panels:
+        for panel in row:
             height = HEIGHT // 2 if panel.kind == "stat" else HEIGHT
             if left + panel.width > WIDTH:
                 left, top = 0, top + height
             panels.append(_place(_panel(panel), len(panels), left, top, panel.width, height))
             left += panel.width
-        top += HEIGHT // 2 if row.panels[-1].kind == "stat" else HEIGHT
+        top += HEIGHT // 2 if row[-1].kind == "stat" else HEIGHT
     return {
         "uid": uid,
         "title": title,

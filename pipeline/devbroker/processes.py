@@ -139,17 +139,12 @@ def command_line(process: Path) -> str:
 def kill(nodes: Sequence[Node], how: signal.Signals, within: float) -> list[Node]:
     """Send a signal to the running nodes. Return those that still run `within` seconds later."""
     for node in nodes:
-        pid = pid_of(node)
-        if pid is not None:
-            try:
+        if (pid := pid_of(node)) is not None:
+            with suppress(ProcessLookupError):
                 os.kill(pid, how)
-            except ProcessLookupError:
-                continue
     deadline = time.monotonic() + within
-    left = [node for node in nodes if pid_of(node) is not None]
-    while left and time.monotonic() < deadline:
+    while (left := [node for node in nodes if pid_of(node) is not None]) and time.monotonic() < deadline:
         time.sleep(0.02)
-        left = [node for node in left if pid_of(node) is not None]
     return left
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -114,12 +115,10 @@ class Delivery:
 
     async def drained(self, within: float) -> int:
         """Wait up to `within` seconds until all records are confirmed. Return how many are not."""
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(within):
                 while self._counts.unconfirmed and self.failure is None:
                     await self._transit.next_change()
-        except TimeoutError:
-            pass
         return self._counts.unconfirmed
 
     async def kept(self, within: float) -> bool:

@@ -20,7 +20,7 @@ import click
 from prometheus_client.parser import text_string_to_metric_families
 from rich.console import Console
 
-from pipeline.cli.output import transfer
+from pipeline.cli.output import many, transfer
 from pipeline.devbroker import local
 from pipeline.devbroker.jars import Progress, jars
 from pipeline.devbroker.java import java
@@ -53,11 +53,11 @@ def up(brokers: str | None) -> None:
     began = time.monotonic()
     with console.status("starting") as status:
         cluster = local.start(settings, int(brokers) if brokers else None, progress=status.update)
-    many = "1 broker" if len(cluster.nodes) == 1 else f"{len(cluster.nodes)} brokers"
+    brokers_there = many(len(cluster.nodes), "broker")
     if cluster.started:
-        console.print(f"Kafka is ready on {cluster.bootstrap} ({many}, {time.monotonic() - began:.1f} s)")
+        console.print(f"Kafka is ready on {cluster.bootstrap} ({brokers_there}, {time.monotonic() - began:.1f} s)")
     else:
-        console.print(f"Kafka runs already on {cluster.bootstrap} ({many})")
+        console.print(f"Kafka runs already on {cluster.bootstrap} ({brokers_there})")
     console.print(f"Data and logs: {settings.home / 'kafka'}; `turnmill down` stops it.", soft_wrap=True)
 
 

@@ -51,26 +51,20 @@ def turnmill_mock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Ser
 @contextmanager
 def _serving(names: tuple[str, ...], speed: float | None, *, strict: bool) -> Iterator[Served]:
     """Serve from a thread with its own event loop, since the test may block, or have a loop itself."""
-    import asyncio  # noqa: PLC0415  # whoever doesn't use the fixture loads nothing of this
-    from threading import Thread  # noqa: PLC0415  # as above
-
-    from pipeline.cli.mock.command import load_calls  # noqa: PLC0415  # as above
+    from pipeline.cli.mock.command import load_calls  # noqa: PLC0415  # whoever doesn't use the fixture loads none of it
     from pipeline.cli.mock.matching import Tape  # noqa: PLC0415  # as above
     from pipeline.cli.mock.serving import Mock  # noqa: PLC0415  # as above
+    from turnmill.loop_thread import LoopThread  # noqa: PLC0415  # as above
 
-    loop = asyncio.new_event_loop()
-    thread = Thread(target=loop.run_forever, daemon=True)
-    thread.start()
+    loop = LoopThread("turnmill-mock")
     try:
         calls, redaction = load_calls(names)
         tape = Tape(calls, strict, redaction)
         server = Mock(tape, speed).serving()
-        url = asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result()
+        url = loop.wait_for(server.__aenter__())
         try:
             yield Served(url, tape)
         finally:
-            asyncio.run_coroutine_threadsafe(server.__aexit__(None, None, None), loop).result()
+            loop.wait_for(server.__aexit__(None, None, None))
     finally:
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
+        loop.stop()

@@ -13,14 +13,14 @@ from aiohttp import web
 
 from pipeline.cli.mock.calls import Call, Reply
 from pipeline.cli.mock.matching import Tape
-from pipeline.cli.programs.proxy import read_body
+from pipeline.cli.programs.addresses import LOCAL
+from pipeline.cli.programs.proxy import read_body, served
 from topics import json_text
 from topics.json_text import Fields
 from turnmill.capture.providers import CHAT, GENERATE, MESSAGES, RESPONSES, dialect_of
 from turnmill.errors import InvalidRecord
 from turnmill.wire.envelope import loads
 
-LOCAL: Final = "127.0.0.1"
 LOCAL_NAMES: Final = (LOCAL, "localhost")
 LABEL: Final = "Turnmill-Replay"  # recorded | rebuilt
 NAMED: Final = frozenset({MESSAGES, RESPONSES})  # wires whose events also have their type outside the data
@@ -38,13 +38,8 @@ class Mock:
     @asynccontextmanager
     async def serving(self, port: int = 0) -> AsyncIterator[str]:
         """Serve during the block; yield the address."""
-        runner = web.ServerRunner(web.Server(self._answered, access_log=None), shutdown_timeout=1)
-        await runner.setup()
-        try:
-            await web.TCPSite(runner, LOCAL, port).start()
-            yield f"http://{LOCAL}:{runner.addresses[0][1]}"
-        finally:
-            await runner.cleanup()
+        async with served(web.Server(self._answered, access_log=None), port) as address:
+            yield address
 
     async def _answered(self, request: web.BaseRequest) -> web.StreamResponse:
         # A web page can reach this address through a host name of its own that points here (DNS rebinding).

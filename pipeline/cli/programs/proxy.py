@@ -55,6 +55,18 @@ class Target:
         return URL(f"{self.scheme}://{self.host}{self.path}", encoded=True)
 
 
+@asynccontextmanager
+async def served(server: web.Server, port: int = 0) -> AsyncIterator[str]:
+    """Serve this machine during the block; yield the address. `port` 0: a free one."""
+    runner = web.ServerRunner(server, shutdown_timeout=1)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, LOCAL, port).start()
+        yield f"http://{LOCAL}:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
 class ProgramProxy:
     """Passes on the requests of a program. `calls`: number of captured ones."""
 
@@ -69,16 +81,8 @@ class ProgramProxy:
     async def serving(self) -> AsyncIterator[str]:
         """Serve on a free port during the block; yield the address."""
         server = web.Server(self._answered, handler_cancellation=True, access_log=None)
-        runner = web.ServerRunner(server, shutdown_timeout=1)
-        self._session = session(trust_env=True)
-        await runner.setup()
-        try:
-            site = web.TCPSite(runner, LOCAL, 0)
-            await site.start()
-            yield f"http://{LOCAL}:{runner.addresses[0][1]}/{self._token}"
-        finally:
-            await runner.cleanup()
-            await self._session.close()
+        async with session(trust_env=True) as self._session, served(server) as address:
+            yield f"{address}/{self._token}"
 
     def target(self, raw_path: str, header: str = "") -> Target | None:
         """Return the target of a path; None if its token is wrong, or it names no server.

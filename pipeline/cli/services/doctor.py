@@ -49,7 +49,6 @@ from pipeline.worker.assemble.limits import limits_of, redaction_of
 from pipeline.worker.host.roles import default_roles
 from pipeline.worker.repair.ledger import take_stock
 from topics.catalog import CATALOG, DEAD_LETTERS, EVENTS
-from topics.thread_key import ThreadKey
 from turnmill.clock import now_ms
 from turnmill.errors import CallerError, TurnmillError
 from turnmill.kafka.client import client_options
@@ -199,7 +198,7 @@ async def _store(settings: Settings) -> Finding:
 
 
 def _archive_of(settings: Settings) -> TurnArchive | None:
-    return archive_of(settings, _nobody) if settings.archive is not None else None
+    return archive_of(settings) if settings.archive is not None else None
 
 
 async def _archive(settings: Settings) -> list[Finding]:
@@ -207,7 +206,7 @@ async def _archive(settings: Settings) -> list[Finding]:
     if settings.archive is None or not settings.archive.startswith(LAKE):
         return []
     try:
-        tables = await lake_of(settings, _nobody).state()
+        tables = await lake_of(settings).state()
     except CallerError:  # reported already, by the check of the settings
         return []
     except StoreError as error:
@@ -220,11 +219,6 @@ async def _archive(settings: Settings) -> list[Finding]:
         for name, table in tables.items()
     )
     return [Finding("ok", "archive", f"{settings.archive}: {seen}")]
-
-
-async def _nobody(threads: Sequence[ThreadKey]) -> set[ThreadKey]:
-    """Return no thread: the doctor writes nothing."""
-    return set()
 
 
 async def expiries(settings: BrokerSettings, addresses: Sequence[str]) -> dict[str, datetime]:

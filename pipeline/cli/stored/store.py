@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Collection
 from datetime import UTC
 from functools import partial
 from typing import Any, Final
@@ -26,7 +25,6 @@ from pipeline.stores.threads.reading import count_rows
 from pipeline.stores.usage.summing import compare_sums, sum_up
 from pipeline.stores.usage.sums import Compared
 from pipeline.stores.usage.time_buckets import MINUTE, label
-from topics.thread_key import ThreadKey
 from turnmill.clock import now_ms
 from turnmill.errors import CallerError
 from turnmill.settings import without_password
@@ -170,7 +168,7 @@ def compact() -> None:
 
     Older snapshots keep the small files until `expire` removes them.
     """
-    done = asyncio.run(lake_of(load(), _none).compact())
+    done = asyncio.run(lake_of(load()).compact())
     for name, table in done.items():
         also = f"; {many(table.doubles, 'turn')} had rows of several days" if table.doubles else ""
         click.echo(f"{name}: {many(table.before, 'file')} before, {table.after:,} now{also}")
@@ -185,11 +183,6 @@ def expire_snapshots(older_than: float) -> None:
 
     The current snapshot stays, and so do those named by a tag or a branch.
     """
-    done = asyncio.run(lake_of(load(), _none).expire_snapshots(older_than * DAY))
+    done = asyncio.run(lake_of(load()).expire_snapshots(older_than * DAY))
     for name, table in done.items():
         click.echo(f"{name}: removed {many(table.snapshots, 'snapshot')}, {many(table.files, 'file')}")
-
-
-async def _none(threads: Collection[ThreadKey]) -> set[ThreadKey]:
-    """Return no thread: maintenance adds none, so none needs to be checked for deletion."""
-    return set()

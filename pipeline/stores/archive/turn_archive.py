@@ -110,7 +110,12 @@ def feedback_archive_of(settings: Settings, erased: Erased) -> TurnArchive:
     return FeedbackArchive.of(settings, erased)
 
 
-def archive_of(settings: Settings, erased: Erased) -> TurnArchive:
+async def none_erased(threads: Sequence[ThreadKey]) -> set[ThreadKey]:
+    """Return no thread: what adds no turns to an archive need not ask which threads were erased."""
+    return set()
+
+
+def archive_of(settings: Settings, erased: Erased = none_erased) -> TurnArchive:
     """Return the archive. Raises CallerError if none is configured, or a package that it needs is missing."""
     if settings.archive is not None and settings.archive.startswith(LAKE):
         return lake_of(settings, erased)
@@ -120,7 +125,7 @@ def archive_of(settings: Settings, erased: Erased) -> TurnArchive:
     return Archive.of(settings, erased)
 
 
-def lake_of(settings: Settings, erased: Erased) -> Lake:
+def lake_of(settings: Settings, erased: Erased = none_erased) -> Lake:
     """Return the archive if it consists of Iceberg tables. Raises CallerError otherwise."""
     if settings.archive is None or not settings.archive.startswith(LAKE):
         raise CallerError(f"TURNMILL_ARCHIVE is no table: set it to {LAKE}s3://bucket/prefix, or {LAKE}file:///folder")
