@@ -28,6 +28,15 @@ def test_a_workflow_runs_commands_that_there_are(path: Path) -> None:
     assert called <= TARGETS
 
 
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_actions_are_pinned_by_their_commit_and_workflows_may_only_read(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    actions = re.findall(r"uses: (.*)", text)
+    assert actions
+    assert [action for action in actions if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v[\d.]+", action)] == []
+    assert yaml.safe_load(text)["permissions"] == {"contents": "read"}
+
+
 def test_the_nights_commands_are_those_of_test_all() -> None:
     nightly = yaml.safe_load((FORGE / "workflows" / "nightly.yml").read_text())
     long = re.search(r'^LONG="(.*)"$', (ROOT / ".ci" / "test-all").read_text(), re.MULTILINE)
