@@ -332,12 +332,14 @@ class Partition:
                 self.ends.close(key, run, event, self.now)
             elif self.limits.tell_use and run.read is None and not run.early and run.next > run.metered * REPORT_GROWTH:
                 self.ends.out.telemetry += self.finishing.used(run)
-        for key, spilled in list(self.runs.spilled.items()):
-            if key in self.ends.awaited:
+        for key in self.runs.due(self.now):
+            if key in self.ends.awaited:  # it is replaced when it is built
                 continue
-            event = overdue_spilled(spilled, self.now, self.limits)
+            event = overdue_spilled(self.runs.spilled[key], self.now, self.limits)
             if event is not None:
                 self._close_spilled(key, event)
+            else:
+                self.runs.replace_spilled(key, self.runs.spilled[key])
         for key, closed in self.runs.expire(self.now):
             self.ends.out.marks.append((state_topic.closed_key(key, closed), None))
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from enum import StrEnum
+from heapq import heapify, heappop, heappush
 from typing import Final
 
 from pipeline.assembly.expected_record import Entry, ExpectedRecord
@@ -25,6 +26,8 @@ from pipeline.assembly.run import Run
 from pipeline.assembly.spilled_run import SpilledRun
 from topics.state import Closed, RunKey
 from turnmill.shares import Shares
+
+SLACK: Final = 1_000  # deadlines that are kept though their runs have gone on
 
 
 class State(StrEnum):
@@ -133,6 +136,8 @@ class RunStates:
         self.expecting: dict[bytes, Entry] = {}  # the expected records of open runs, by their heads
         self.spilled: dict[RunKey, SpilledRun] = {}
         self.spilled_weight = 0  # approximate memory of spilled runs
+        self._deadlines: list[tuple[int, int, RunKey]] = []  # a heap, numbered; some are of runs that have gone on
+        self._numbered = 0
         self.reopenable: OrderedDict[RunKey, SpilledRun] = OrderedDict()  # in the order in which they were closed
         self.marks = Marks()  # of reopenable and closed runs
         self._reopenable_of: dict[str | None, OrderedDict[RunKey, None]] = {}  # the same by tenant
@@ -185,6 +190,18 @@ class RunStates:
         """Replace a spilled run that was parked, or built again."""
         self._remove_spilled(key)
         self._put_spilled(key, spilled)
+
+    def due(self, now: int) -> list[RunKey]:
+        """Return the spilled runs whose deadline may have passed at `now` (broker ms); each is returned once.
+
+        So that time costs what is due, and not what is open. A run that proves not to be due is to be replaced.
+        """
+        due: dict[RunKey, None] = {}
+        while self._deadlines and self._deadlines[0][0] < now:
+            key = heappop(self._deadlines)[2]
+            if key in self.spilled:
+                due[key] = None
+        return list(due)
 
     def close(self, key: RunKey, event: Event, run: Run, closed: Closed) -> None:
         """Close an open or spilled run, whose turn was handed over. Raises ImpossibleTransition."""
@@ -242,6 +259,12 @@ class RunStates:
     def _put_spilled(self, key: RunKey, spilled: SpilledRun) -> None:
         self.spilled[key] = spilled
         self.spilled_weight += spilled.weight
+        self._numbered += 1
+        heappush(self._deadlines, (spilled.due_at(self.limits), self._numbered, key))
+        if len(self._deadlines) > 2 * len(self.spilled) + SLACK:
+            runs = enumerate(self.spilled.items(), -len(self.spilled))
+            self._deadlines = [(run.due_at(self.limits), number, known) for number, (known, run) in runs]
+            heapify(self._deadlines)
 
     def _remove_spilled(self, key: RunKey) -> None:
         self.spilled_weight -= self.spilled.pop(key).weight

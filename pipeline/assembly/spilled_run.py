@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from pipeline.assembly.dialect import Dialect
+from pipeline.assembly.limits import Limits
 from pipeline.assembly.parking import Outline, OutlinedSegment, outlined, unknown
 from pipeline.assembly.records import Envelope, Record, Refused, StoredRecord
 from pipeline.assembly.run import Run
@@ -78,6 +79,14 @@ class SpilledRun:
     def weight(self) -> int:
         """The approximate memory that it takes, in bytes."""
         return self.size if self.read is None else 0
+
+    def due_at(self, limits: Limits) -> int:
+        """Return its earliest deadline: it is overdue after this broker time, if no record comes; see `deadlines`."""
+        clocks = self.run or self
+        due = min(clocks.last_at + limits.idle_ms, clocks.opened_at + limits.run_ms)
+        if clocks.gap_at is not None:
+            return min(due, clocks.gap_at + limits.gap_ms)
+        return due if clocks.ended_at is None else min(due, max(clocks.ended_at, clocks.last_at) + limits.grace_ms)
 
     def rebuilt(self, key: RunKey, dialect_of: DialectOf, dead: list[Refused], most: int) -> Run | None:
         """Return the run, built again if necessary; None if nothing of it can be read."""

@@ -48,6 +48,7 @@ MUTANTS: Final = (
     Mutant("a branch goes on behind the answer that its client had", taken_out.one_history, "forks"),
     Mutant("times that a column holds", taken_out.times_of_any_size, "hostile"),
     Mutant("deadlines go on behind a restart", taken_out.clocks_forgotten, "parked"),
+    Mutant("a run that is spilled again has a deadline again", taken_out.one_deadline_for_each, "tight"),
     Mutant("ranges in SQL", taken_out.ranges_not_read, "sqlite"),
     Mutant("sums that can't overflow", taken_out.plain_sums, "sqlite"),
     Mutant("a revision takes its turn's older usage from the sums", taken_out.sums_only_grow, "sqlite"),

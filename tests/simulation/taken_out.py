@@ -245,6 +245,20 @@ def nothing_parked(patch: Patch) -> None:
     patch.setattr(parked_runs, "park", lambda partition, most: None)
 
 
+def one_deadline_for_each(patch: Patch) -> None:
+    """Only the first time that a run is spilled counts."""
+    put, known = RunStates._put_spilled, set()
+
+    def put_once(states: RunStates, key: RunKey, spilled: Any) -> None:
+        before = len(states._deadlines)
+        put(states, key, spilled)
+        if (states, key) in known:
+            del states._deadlines[before:]
+        known.add((states, key))
+
+    patch.setattr(RunStates, "_put_spilled", put_once)
+
+
 def ranges_not_read(patch: Patch) -> None:
     async def none(connection: Any, keys: Any) -> dict[Any, Any]:
         return {}

@@ -15,9 +15,9 @@ from pipeline.assembly.parked_runs import park
 from pipeline.assembly.partition import Partition
 from pipeline.assembly.records import StoredRecord
 from pipeline.assembly.run_states import TRANSITIONS, Event, ImpossibleTransition, State, next_state
-from tests.support.partitions import built, fed, remembered
+from tests.support.partitions import built, fed, partition_of, remembered
 from tests.support.run_moves import Row, RunMoves
-from tests.support.toy import START, THREAD, TOY, TOYS, envelope, text
+from tests.support.toy import START, THREAD, TOY, TOYS, Log, envelope, text
 from tests.support.toy import Event as ToyEvent
 from topics.state import RunKey
 from turnmill.wire.envelope import encode
@@ -211,3 +211,32 @@ def test_the_records_of_a_spilled_run_that_cant_be_moved_become_dead_letters_onc
     assert neighbour_goes_on(partition)
     again = later(restarted(partition, idle_ms=100), 2000)
     assert (again.out.unbuilt, values(again), again.out.turns) == ([], [], [])
+
+
+def test_time_costs_what_is_due_and_not_what_is_open() -> None:
+    log = Log()
+    for number in range(100):
+        log.add(envelope(0, text("a"), run_id=f"r{number}"), at=number)
+    partition = partition_of(log, open_bytes=0, idle_ms=1000)
+    partition.spill()
+    assert len(partition.runs.spilled) == 100
+    assert partition.runs.due(START + 1000) == []
+    partition.tick(START + 1050)
+    assert [key.run_id for key in partition.runs.spilled] == [f"r{number}" for number in range(50, 100)]
+    assert len(partition.out.turns) == 50
+
+
+def test_a_run_that_is_spilled_again_and_again_has_few_deadlines() -> None:
+    log = Log()
+    log.add(envelope(0, text("a")))
+    partition = partition_of(log, open_bytes=0, idle_ms=1000)
+    for seq in range(1, 3 * run_states.SLACK):
+        partition.spill()
+        log.add(envelope(seq, text("b")), at=seq)
+        partition.feed(log.records[-1:])
+    partition.spill()
+    assert len(partition.runs._deadlines) <= 2 + run_states.SLACK
+    partition.tick(START + seq + 1000)
+    assert len(partition.runs.spilled) == 1
+    partition.tick(START + seq + 1001)
+    assert not partition.runs.spilled
