@@ -13,6 +13,7 @@ from tests.attack import (
     every_door,
     holding,
     identity,
+    machine,
     names,
     poison,
     proxying,
@@ -37,4 +38,5 @@ ATTACKS: Final[tuple[Attack, ...]] = (
     *unpacked.ATTACKS,
     *shares.ATTACKS,
     *cost.ATTACKS,
+    *machine.ATTACKS,
 )

@@ -35,10 +35,11 @@ from topics.dead_letter import DeadLetter
 from turnmill.wire.envelope import encode
 
 SLOW_NAMES: Final = Path(__file__).with_name("slow_names")
-ROLES: Final = "assemble,metrics,store,archive"
+ROLES: Final = "assemble,metrics,store,feedback,archive,feedback-archive"
 STILL: Final = 40.0  # seconds without any progress of any role, after which nothing more is waited for
 IDLE: Final = 12.0  # the same where every role has read all that there is: longer than any deadline below
 LAG: Final = re.compile(r'"lag": [1-9]')
+BEHIND: Final = re.compile(r'"role": "([\w-]+)", "group": "[^"]*", "topic": "[^"]*", "lag": ([1-9]\d*)')
 HELD: Final = re.compile(r'^turnmill_gateway_loop_held_seconds_bucket\{le="([^"]+)"\} (\S+)$', re.MULTILINE)
 BOUND: Final = 1 << 30  # bytes of a worker's memory: the chart's default limit
 QUICK: Final = {
@@ -184,7 +185,7 @@ class Stage:
             if now != before:
                 since, before = time.monotonic(), now
             patience = STILL if LAG.search(now) else IDLE
-            assert time.monotonic() - since < patience, f"{failure()}; roles: {before[:600]}"
+            assert time.monotonic() - since < patience, f"{failure()}; behind: {BEHIND.findall(before)}"
             await asyncio.sleep(0.2)
 
     async def progress(self) -> str:
