@@ -9,10 +9,11 @@ from typing import Final
 
 from pipeline.policies.pools import COMMAND_STREAMS
 from topics.thread_key import ThreadKey
-from turnmill.control.record import ANSWER, STOP, Command
+from turnmill.control.record import ANSWER, BUDGET, STOP, Command
 from turnmill.shares import Shares
 from turnmill.wire.envelope import encode
 
+ERASED: Final = "erased"  # in place of who gave a command
 MAX_WAITING: Final = 1_000  # commands that may be queued for one stream; none is copied for it
 
 
@@ -55,8 +56,8 @@ class CommandStreams:
         self._listening.add(tenant, 1)
         try:
             for command in sorted(earlier, key=lambda command: command.kind == ANSWER):
-                if tenant in (None, command.tenant) and not await self._is_erased(command):
-                    yield encode(command.record)
+                if tenant in (None, command.tenant) and (told := await self._told(command)):
+                    yield told
             while not (mine.missed and mine.waiting.empty()):
                 try:
                     async with asyncio.timeout(silence):
@@ -64,13 +65,16 @@ class CommandStreams:
                 except TimeoutError:
                     yield None
                 else:
-                    if not await self._is_erased(command):
-                        yield encode(command.record)
+                    if told := await self._told(command):
+                        yield told
         finally:
             self._streams.discard(mine)
             self._listening.add(tenant, -1)
 
-    async def _is_erased(self, command: Command) -> bool:
-        """Return True for words of a thread that was deleted. A stop has none, and reaches a run that goes on."""
+    async def _told(self, command: Command) -> bytes:
+        """Return a command's record. Of a deleted thread, only stops reach a run that goes on, without words."""
         key = ThreadKey.of(command.thread_id, command.tenant)
-        return command.kind != STOP and key in await self._erased([key])
+        if key not in await self._erased([key]):
+            return encode(command.record)
+        by = BUDGET if command.by == BUDGET else ERASED
+        return encode({**command.record, "by": by}) if command.kind == STOP else b""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from pipeline.gateway.control.commands import new_command
-from pipeline.gateway.control.streams import MAX_WAITING, CommandStreams
+from pipeline.gateway.control.streams import ERASED, MAX_WAITING, CommandStreams
 from topics.thread_key import ThreadKey
-from turnmill.control.record import ANSWER, NOW, STEER, STOP, Command, command_of, record_of
+from turnmill.control.record import ANSWER, BUDGET, NOW, STEER, STOP, Command, command_of, record_of
 
 THREAD: Final = "8e06a734-32f3-584c-a380-4e57c9b39f3f"
 DELETED: Final = "0b8a4b4e-6c3b-5b8e-9d55-2f1f6c1f1d11"
@@ -44,7 +45,10 @@ async def test_earlier_stops_come_before_answers() -> None:
 async def test_words_of_a_deleted_thread_are_not_sent() -> None:
     stop = command(STOP, DELETED)
     earlier = [command(STEER, DELETED), command(ANSWER, DELETED), stop]
-    assert await heard(CommandStreams(erased), earlier) == [stop]
+    (told,) = await heard(CommandStreams(erased), earlier)
+    assert (told.id, told.kind, told.by) == (stop.id, STOP, ERASED)
+    for_budget = replace(stop, by=BUDGET)
+    assert [command.by for command in await heard(CommandStreams(erased), [for_budget])] == [BUDGET]
 
 
 async def test_a_stream_that_misses_a_command_ends() -> None:
