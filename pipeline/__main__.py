@@ -6,6 +6,7 @@ import gc
 import logging
 import sys
 from collections.abc import Callable
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Final
 
@@ -81,6 +82,15 @@ class Commands(click.Group):
             gc.freeze()
             gc.enable()
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command and its arguments. An unknown name that is like a command's is an error that says so."""
+        alike = get_close_matches(args[0], COMMANDS, 1)
+        if args[0] not in COMMANDS and alike and not args[0].startswith("-"):
+            raise click.UsageError(f"There is no command {args[0]!r}: is {alike[0]!r} meant?", ctx)
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without loading them, which takes seconds."""

@@ -22,7 +22,7 @@ from pipeline.policies.prices import Prices
 from pipeline.policies.retention import Retention
 from pipeline.policies.webhooks import Webhook
 from topics.catalog import CATALOG
-from turnmill.environment import read
+from turnmill.environment import read, unknown
 from turnmill.settings import PREFIX, ClientSettings, Count, without_password
 
 INLINE = "inline"  # TURNMILL_CONTENT: large values stay in their turns
@@ -498,12 +498,7 @@ class Settings(ClientSettings):
 def load(environ: Mapping[str, str] | None = None, **overrides: Any) -> Settings:
     """Read the settings from the environment. Raises CallerError, which names each unknown or bad variable."""
     environ = os.environ if environ is None else environ
-    unknown = [
-        f"{name} is no setting of Turnmill; `turnmill settings` lists them"
-        for name in sorted(environ)
-        if name.startswith(PREFIX) and name.removeprefix(PREFIX).lower() not in Settings.model_fields
-    ]
-    return read(Settings, environ, overrides, unknown)
+    return read(Settings, environ, overrides, unknown(Settings, environ))
 
 
 def tool_home(name: Literal["JAVA_HOME", "KAFKA_HOME"]) -> Path | None:

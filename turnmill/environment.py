@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # pydantic is loaded when settings are read
 
     Kind = TypeVar("Kind", bound=ClientSettings)
 
-SIMILARITY: Final = 0.85  # the similarity from which a variable is taken for a misspelling of ours
+SIMILARITY: Final = 0.9  # the similarity from which a variable is taken for a misspelling of ours
 
 
 def load_settings(environ: Mapping[str, str] | None = None, **overrides: Any) -> ClientSettings:
@@ -21,19 +21,27 @@ def load_settings(environ: Mapping[str, str] | None = None, **overrides: Any) ->
 
     Other variables with our prefix are the pipeline's: an agent may run in the same environment.
     """
-    from difflib import get_close_matches  # noqa: PLC0415  # as little as possible is loaded before it is needed
-
-    from turnmill.settings import PREFIX, ClientSettings  # noqa: PLC0415  # as above
+    from turnmill.settings import ClientSettings  # noqa: PLC0415  # it is loaded when it is needed
 
     environ = os.environ if environ is None else environ
-    ours = ClientSettings.model_fields
-    given = [name.removeprefix(PREFIX).lower() for name in sorted(environ) if name.startswith(PREFIX)]
-    misspelt = [
-        f"{PREFIX}{name.upper()} is no setting of Turnmill: is {PREFIX}{alike[0].upper()} meant?"
-        for name in given
-        if name not in ours and (alike := get_close_matches(name, ours, 1, SIMILARITY))
-    ]
+    misspelt = [problem for problem in unknown(ClientSettings, environ) if problem.endswith("?")]
     return read(ClientSettings, environ, overrides, misspelt)
+
+
+def unknown(kind: type[ClientSettings], environ: Mapping[str, str]) -> list[str]:
+    """Return an error for each of our variables that is no setting of this class; with "?", if it looks misspelt."""
+    from difflib import get_close_matches  # noqa: PLC0415  # as above
+
+    from turnmill.settings import PREFIX  # noqa: PLC0415
+
+    ours = {PREFIX + name.upper() for name in kind.model_fields}
+    return [
+        f"{name} is no setting of Turnmill"
+        + (f": is {alike[0]} meant?" if alike else "; `turnmill settings` lists them")
+        for name in sorted(environ)
+        if name.startswith(PREFIX) and name not in ours
+        for alike in [get_close_matches(name, ours, 1, SIMILARITY)]
+    ]
 
 
 def read(kind: type[Kind], environ: Mapping[str, str], overrides: Mapping[str, Any], problems: list[str]) -> Kind:

@@ -21,8 +21,8 @@ Count = Annotated[int, Field(ge=1)]
 def _brokers(value: str) -> str:
     for address in value.split(","):
         host, _, port = address.strip().rpartition(":")
-        if not host or not port.isdigit() or not 0 < int(port) < 65536:
-            raise ValueError("host:port[,host:port] is expected")
+        if "/" in host or not host or not port.isdigit() or not 0 < int(port) < 65536:
+            raise ValueError(f"host:port[,host:port] is expected{', without a scheme' if '//' in address else ''}")
     return ",".join(address.strip() for address in value.split(","))
 
 

@@ -31,7 +31,7 @@ PORT = 8765
 def mock(
     threads: Sequence[str], port: int, speed: float | None, freeze: Path | None, tenant: str | None, *, strict: bool
 ) -> None:
-    r"""Answer requests to models, on this machine, with the answers of stored runs; no key is needed.
+    """Answer requests to models, on this machine, with the answers of stored runs; no key is needed.
 
     \b
         turnmill mock chat-42
@@ -39,7 +39,7 @@ def mock(
 
     A request that no run made gets an error that says what differs. `--freeze FILE` writes the calls to a file, which
     `turnmill mock FILE` serves without a broker and a store.
-    """
+    """  # noqa: D301  # click's mark of a block that is not wrapped
     calls, redaction = load_calls(threads, tenant)
     if freeze is not None:
         freeze.write_text(frozen(calls), "utf-8")

@@ -14,7 +14,7 @@ from turnmill import command_line
 @click.option("--proxy", is_flag=True, help="Use the proxy for a Python program, too, to capture its child processes.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def run(command: tuple[str, ...], *, proxy: bool) -> None:
-    r"""Run COMMAND, and publish its calls to providers of models.
+    """Run COMMAND, and publish its calls to providers of models.
 
     \b
         turnmill run -- python my_agent.py
@@ -22,5 +22,5 @@ def run(command: tuple[str, ...], *, proxy: bool) -> None:
 
     A Python program publishes by itself. The calls of any other program go through a proxy on this machine, for that
     program alone. Signals are passed on to it, and its exit status is that of this command.
-    """
+    """  # noqa: D301  # click's mark of a block that is not wrapped
     command_line.run(command, by_proxy=proxy)

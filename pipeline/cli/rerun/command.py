@@ -63,7 +63,7 @@ def rerun(
     as_json: bool,
     **wanted: Any,
 ) -> None:
-    r"""Send the request of a stored answer again, with changes, and with the provider's key from the environment.
+    """Send the request of a stored answer again, with changes, and with the provider's key from the environment.
 
     \b
         turnmill rerun chat-42 --model gpt-5-mini
@@ -71,7 +71,7 @@ def rerun(
 
     The new answer is published as another version of the old one, and the two are shown side by side. Without THREAD,
     the newest answers of the chosen threads are asked for again, and compared in a table.
-    """
+    """  # noqa: D301  # click's mark of a block that is not wrapped
     if thread is None and turn is not None:
         raise CallerError("--turn needs its thread: `turnmill rerun THREAD --turn TURN`")
     filtered = any(wanted[name] is not None for name in FILTERS)

@@ -56,3 +56,15 @@ def test_the_benchmark_is_of_a_checkout(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setitem(sys.modules, "tests.bench", None)
     with pytest.raises(CallerError, match="call it in a checkout of Turnmill, by `make bench`"):
         CliRunner().invoke(cli, ["bench", "--only", "turns"], catch_exceptions=False, standalone_mode=False)
+
+
+@pytest.mark.parametrize(("slip", "meant"), [("wroker", "worker"), ("thread", "threads"), ("doctr", "doctor")])
+def test_a_misspelt_command_is_told_which_is_meant(slip: str, meant: str) -> None:
+    answer = CliRunner().invoke(cli, [slip])
+    assert answer.exit_code == 2
+    assert f"is '{meant}' meant?" in answer.output
+
+
+@pytest.mark.parametrize("command", ["mock", "rerun", "run"])
+def test_marks_of_blocks_are_not_printed(command: str) -> None:
+    assert "\\b" not in CliRunner().invoke(cli, [command, "--help"]).output

@@ -114,3 +114,17 @@ def test_downloads_are_the_user_s_unless_the_folder_has_a_cache(
     (tmp_path / ".cache" / "turnmill").mkdir(parents=True)
     assert Settings().cache_folder == tmp_path / ".cache" / "turnmill"
     assert Settings(cache=Path("mine")).cache_folder == tmp_path / "mine"
+
+
+def test_a_scheme_before_a_broker_is_said_to_be_too_much() -> None:
+    with pytest.raises(CallerError, match="without a scheme"):
+        load({"TURNMILL_BROKERS": "kafka://localhost:9092"})
+    with pytest.raises(CallerError, match="host:port"):
+        load({"TURNMILL_BROKERS": "localhost"})
+
+
+def test_a_misspelt_setting_is_told_which_is_meant() -> None:
+    with pytest.raises(CallerError, match="is TURNMILL_BROKERS meant"):
+        load({"TURNMILL_BROKER": "localhost:9092"})
+    with pytest.raises(CallerError, match="`turnmill settings` lists them"):
+        load({"TURNMILL_COFFEE": "1"})
