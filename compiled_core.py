@@ -7,8 +7,6 @@ python compiled_core.py --remove       away with it: `make interpreted`
 `topics/compiled.py` looks, when the core is imported, whether what was compiled is what the sources say.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

@@ -3,8 +3,6 @@
 A page says where a table stands: `<!-- generated: NAME -->`, the table, `<!-- end -->`.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import sys

@@ -4,8 +4,6 @@
 a name for the elements of a list. What stands below a field that nobody reads is not listed.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Final, NamedTuple
 

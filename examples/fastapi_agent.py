@@ -12,8 +12,6 @@ the same: what it says waits in .turnmill/spool. The model is a stand-in that ne
 and tells it, word by word.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import AsyncIterator

@@ -4,8 +4,6 @@
 # ///
 """Any iterator of events is published on its way to whoever reads it: `python examples/plain_iterator.py`."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Any

@@ -11,8 +11,6 @@ with the data-sys-* parts that an application adds. What models and tools say st
 deltas and usage are the SDK's own. The hand-made recordings in fleet/trouble are left alone.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -4,8 +4,6 @@
 # ///
 """A program without an event loop passes a stream on, byte for byte: `python examples/synchronous_script.py`."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from pathlib import Path

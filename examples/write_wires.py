@@ -8,8 +8,6 @@
 What is asked and said stands in wires.json; ids, times and tokens follow from it. It needs Python alone.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 Schema: https://www.npmjs.com/package/@grafana/schema, schema version 39 (Grafana 10.2 and newer).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Write the files of the chart that come from the code: `python -m helm.generate`; `--check` only compares."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The dashboard of the pipeline: throughput, lag, checkpoints, stores, gateway."""
 
-from __future__ import annotations
-
 from helm.dashboards import IN, Json, Panel, dashboard, each, graph, quantile, quantiles, rate, rates, stat, total
 
 

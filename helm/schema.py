@@ -4,8 +4,6 @@ Keys and comments come from values.yaml, limits from the tables below, settings 
 has each key of values.yaml, and each setting that the chart does not set itself.
 """
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The dashboard of what agents use and do, by model, agent and tenant."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from helm.dashboards import IN, Json, Panel, dashboard, each, graph, quantile, quantiles, rate, rates, stat, total

@@ -1,7 +1,5 @@
 """The command line of the server: all commands of `turnmill.command_line`, each loaded when it is called."""
 
-from __future__ import annotations
-
 import gc
 import logging
 import sys

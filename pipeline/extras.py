@@ -4,8 +4,6 @@ One literal table, for commands and settings that need one, for the documentatio
 pyproject.toml.
 """
 
-from __future__ import annotations
-
 import sys
 from dataclasses import dataclass
 from importlib.util import find_spec

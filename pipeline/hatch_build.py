@@ -4,8 +4,6 @@ Where HATCH_BUILD_HOOKS_ENABLE is set, a wheel has the compiled core, too, and i
 without, it is pure Python. An editable install has none of them: it points at its checkout.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import sys

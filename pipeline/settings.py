@@ -4,8 +4,6 @@ Nothing else reads the environment. Each field is the variable TURNMILL_<NAME>. 
 value, is an error at start.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import sys

@@ -4,8 +4,6 @@ The first writes into LOG, which is shown whole when it has ended, and runs with
 terminal. The status is that of the second if it fails, else that of the first. Ctrl-C and SIGTERM end both.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Fixtures for all tests. Nothing of the developer's own TURNMILL_* reaches them."""
 
-from __future__ import annotations
-
 import gc
 import os
 import re

@@ -3,8 +3,6 @@
 As a worker writes them: 16 at a time, each of a thread of its own. Without a URL, in a new folder here.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys

@@ -7,8 +7,6 @@ one for a tenant. Lists, documents (each also in one of the formats), usage and 
 broker.
 """
 
-from __future__ import annotations
-
 import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Sequence

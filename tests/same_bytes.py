@@ -6,8 +6,6 @@ PYTHONPATH=.cache/compiled/copy …the same there… > compiled.txt; diff interp
 A dead letter counts with its reason and its bytes; its detail may quote Python, which has other words there.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 from collections.abc import Iterator

@@ -5,8 +5,6 @@ heard, N runs are stopped over HTTP, one by one. Measured are the time from the 
 that the provider sent, and these tokens. The SDKs are those of `make test-sdks`.
 """
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from statistics import quantiles

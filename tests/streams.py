@@ -5,8 +5,6 @@ Measured are the time from each request until a stream has the command, over all
 the gateway took for the streams, and the processor time that it took for a command.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import subprocess

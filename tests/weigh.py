@@ -1,7 +1,5 @@
 """How large the client is with all that it needs, and what its import costs: `make weigh`."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections import Counter

@@ -3,8 +3,6 @@
 `turnmill.wire.envelope` describes the record, and contains the codec that publishers and workers use.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError

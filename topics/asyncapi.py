@@ -3,8 +3,6 @@
 https://www.asyncapi.com/docs/reference/specification/v3.0.0, Kafka bindings 0.5.0.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Every topic, declared once: creation, documentation, AsyncAPI and the Helm Job read this list."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final, Literal
 

@@ -3,8 +3,6 @@
 `compiled_core.py` writes the stamp: the suffix of extension modules' file names, and the hash of each source.
 """
 
-from __future__ import annotations
-
 import json
 from hashlib import sha256
 from importlib.machinery import EXTENSION_SUFFIXES

@@ -4,8 +4,6 @@ A command names its run; an answer names the run that asked, if that is known. A
 of the command `payload.command_id`; gateways write it, so that each gateway knows it after a restart.
 """
 
-from __future__ import annotations
-
 from typing import Any, NotRequired, TypedDict
 
 from turnmill.control import record as control_record

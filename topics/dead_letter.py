@@ -1,7 +1,5 @@
 """The dead-letters topic: the original key and value, unchanged; the reason and the origin in the headers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 

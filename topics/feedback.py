@@ -1,7 +1,5 @@
 """The feedback topic: judgements of threads, turns and messages by people and programs."""
 
-from __future__ import annotations
-
 from typing import NotRequired, TypedDict
 
 from turnmill.wire import feedback_record

@@ -1,7 +1,5 @@
 """Findings: the faults that checks of a document report, with their places."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

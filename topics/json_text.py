@@ -4,8 +4,6 @@ By orjson if it can; by `turnmill.wire.deep_json` for values that orjson refuses
 surrogates, more than 254 levels of nesting.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -10,8 +10,6 @@
 Readers ignore types and fields that they do not know.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final, NotRequired, TypedDict
 
 from topics import json_text

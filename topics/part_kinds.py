@@ -3,8 +3,6 @@
 Tuples: a part of somebody else's document may have a kind of any JSON type, not all of which have a hash.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 CALLS: Final = ("tool-call", "builtin-tool-call")

@@ -8,8 +8,6 @@ change so that existing programs still work: on `events`, the records of old pro
 records stay valid for old consumers. `make docs` writes the files; https://json-schema.org/draft/2020-12.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from importlib.resources import files

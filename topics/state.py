@@ -11,8 +11,6 @@ them. The tenant is in the value, null if the run has none.
 A tombstone removes an entry that no worker needs any more; the topic's retention removes the others.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple

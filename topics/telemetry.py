@@ -8,8 +8,6 @@ If a budget stops runs, or asks, OPEN_USAGE reports what each response of a run 
 `{"used": […]}`.
 """
 
-from __future__ import annotations
-
 from typing import Any, NotRequired, TypedDict
 
 from topics import json_text

@@ -9,8 +9,6 @@ content) are optional here.
 `schema_findings` checks a document against the models: pydantic's errors as findings.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, Tag, ValidationError, WithJsonSchema

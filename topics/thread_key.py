@@ -1,7 +1,5 @@
 """The key of a thread: its id and its tenant, since two tenants may choose, or guess, the same id."""
 
-from __future__ import annotations
-
 from typing import NamedTuple, Self
 
 

@@ -3,8 +3,6 @@
 Every model keeps the fields that it does not know; a part or a piece of content of an unknown kind stays as it is.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag

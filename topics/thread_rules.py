@@ -6,8 +6,6 @@ different agents that run side by side, an own URI scheme.
 The rules come first; then the invariants of turns that 0.0.4 adds: their ends and their content.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime

@@ -4,8 +4,6 @@ Functions take plain documents and return new ones: the given one is never chang
 and every field that is not named here survives. Malformed pieces pass through: topics/thread_rules.py reports them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Final
 

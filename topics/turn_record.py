@@ -7,8 +7,6 @@ and is complete, of a higher revision, or ended by the publisher (pipeline.turns
 pipeline.turns.thread_document.rank).
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any, Final, NotRequired, TypedDict
 

@@ -15,8 +15,6 @@ pydantic are loaded when something is published or consumed. Nothing here import
 program may have modules of these names. Only the command (`turnmill.command_line`) does, if the server is installed.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 

@@ -1,7 +1,5 @@
 """The time of records, turns and requests: milliseconds since 1970, as the broker counts them."""
 
-from __future__ import annotations
-
 import time
 
 

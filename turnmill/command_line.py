@@ -4,8 +4,6 @@ All other commands belong to turnmill-server, and work if that is installed. No 
 the server's modules, so a program without the server may have another module named `pipeline`.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """Read the secrets and certificates that settings name."""
 
-from __future__ import annotations
-
 import ssl
 from pathlib import Path
 

@@ -5,8 +5,6 @@ While aiokafka stops a client, it mistakes a cancellation of its caller for that
 would then run for ever.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time

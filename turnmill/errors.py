@@ -7,8 +7,6 @@ TurnmillError
 └── StoreError       the store refuses or can't be reached  exit 4 (`pipeline.stores.database.errors`; in no agent)
 """
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 

@@ -1,7 +1,5 @@
 """The extras of this package as messages name them; `pipeline/extras.py` says what each brings."""
 
-from __future__ import annotations
-
 from typing import Final
 
 CLIENT: Final = ""  # no extra: the client is enough

@@ -1,7 +1,5 @@
 """Ids that clients and pipeline must derive alike: of threads and turns."""
 
-from __future__ import annotations
-
 import re
 from hashlib import sha1
 from uuid import UUID, uuid5

@@ -4,8 +4,6 @@ Each constant is followed by its reason, a sentence that `docs/limits.md` shows.
 such bounds. Batch sizes, time limits and bounds on our work stay where they are used.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 RECORD_BYTES: Final = 900_000

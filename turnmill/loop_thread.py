@@ -1,7 +1,5 @@
 """An event loop in a separate thread, for callers without an event loop, or with another one."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """What a process remembers: values by scope and key, bounded in number or in bytes. Pure."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from typing import Generic, TypeVar

@@ -4,8 +4,6 @@ Each field is the variable TURNMILL_<NAME>, which `turnmill.environment` reads. 
 (`pipeline.settings`) extend this class.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Annotated, Final, Literal

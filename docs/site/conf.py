@@ -4,8 +4,6 @@ The pages are those that a forge shows, ordered by `index.md`. Beside them are t
 with a viewer of its own.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys

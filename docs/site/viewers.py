@@ -3,8 +3,6 @@
 One file of each package is used, so the packages are fetched without the hundreds that they depend on to be built.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -4,8 +4,6 @@ A part without its end is discarded. A complete turn keeps all its closed parts;
 cycles: closed responses all of whose calls were answered. Other content that had been shown is in `meta:partial`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from typing import Final
 

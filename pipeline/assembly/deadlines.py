@@ -1,7 +1,5 @@
 """Determines which event has happened to a run, from its last record and the broker's time (epoch ms)."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from pipeline.assembly.limits import Limits

@@ -6,8 +6,6 @@ compares these, and reads the values between them, without a dictionary for each
 names. Every other record is parsed as a whole, and so is every record if the core is interpreted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 

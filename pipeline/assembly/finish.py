@@ -1,7 +1,5 @@
 """Makes the turn records of a finished run: user turns, agent turns, and facts about its thread."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from pipeline.assembly.agent_turn import agent_turn

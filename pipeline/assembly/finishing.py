@@ -1,7 +1,5 @@
 """Finishes the turns of a run: redacts them, and keeps them within the record limit of their topic."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The bounds of assembly."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -3,8 +3,6 @@
 The turns of a run that may go on are made of a copy of its state: `copy.deepcopy` can't copy compiled classes.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass

@@ -3,8 +3,6 @@
 The result depends on the run's records alone: they are taken in the order of their seq, and cut between two of them.
 """
 
-from __future__ import annotations
-
 import sys
 from bisect import bisect_right
 from collections.abc import Callable, Sequence

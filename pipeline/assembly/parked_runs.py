@@ -1,7 +1,5 @@
 """Parks runs of a partition if memory is short, and builds them when they are over; see `parking`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from operator import itemgetter
 

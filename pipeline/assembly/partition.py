@@ -5,8 +5,6 @@ events topic must be read again from the offset `floor()`, so that nothing is lo
 transitions between them, are in `run_states`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final

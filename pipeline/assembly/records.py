@@ -1,7 +1,5 @@
 """The records that assembly takes, from the events topic, the state topic or a file, and why it refuses events."""
 
-from __future__ import annotations
-
 import reprlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ At a restart, a partition has tens of thousands of marks of closed runs, and mos
 removed. Each is packed as it comes, so that only the packed marks take memory.
 """
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from collections.abc import Mapping

@@ -4,8 +4,6 @@
 dropped and counted, early ones wait in a window until the hole before them is filled.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Ends the runs of a partition: hands their results over, and moves each run to its next state."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from itertools import groupby
 

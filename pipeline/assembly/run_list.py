@@ -11,8 +11,6 @@ Finished runs are remembered for a while, too: they may go on, and readers of th
 began.
 """
 
-from __future__ import annotations
-
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from contextlib import suppress

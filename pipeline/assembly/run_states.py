@@ -11,8 +11,6 @@ changed. `Partition` catches it for one run at a time: neither the other runs no
 and all raw records of the run become dead letters, also those on the state topic.
 """
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """Early records of a run, which wait for the events before them."""
 
-from __future__ import annotations
-
 import copy
 import heapq
 

@@ -9,8 +9,6 @@ fields of that record, except those known from the run: {"name", "value", "comme
 whole thread. Without an `id`, it gets one from its position in the run, the same at every replay.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any, Final, cast

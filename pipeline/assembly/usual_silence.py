@@ -5,8 +5,6 @@ The silence of a run is the longest time between two of its records. An agent's 
 silent for too long if a tool takes a minute, as usual for this agent; a hanging run is detected whatever its deadline.
 """
 
-from __future__ import annotations
-
 from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 from typing import Final

@@ -4,8 +4,6 @@ It depends on the record alone, so that every machine and every version of Pytho
 constants are approximately those of 64-bit CPython.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final
 

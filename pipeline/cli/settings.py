@@ -1,7 +1,5 @@
 """`turnmill settings`: the options in force."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import textwrap

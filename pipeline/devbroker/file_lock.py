@@ -1,7 +1,5 @@
 """A lock between processes that the system releases when its owner dies."""
 
-from __future__ import annotations
-
 import fcntl
 from collections.abc import Iterator
 from contextlib import contextmanager

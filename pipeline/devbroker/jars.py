@@ -3,8 +3,6 @@
 The latter are downloaded once into the cache, and their SHA-256 is checked before each use.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The Java that the development broker runs on: the machine's own, else the one that the extra `demo` installs."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

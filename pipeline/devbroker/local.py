@@ -7,8 +7,6 @@ block, and with the process, however that dies. The whole state of a cluster is 
     node-N/server.properties, data/, server.log, pid
 """
 
-from __future__ import annotations
-
 import json
 import signal
 import time

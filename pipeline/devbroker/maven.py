@@ -4,8 +4,6 @@
 dependencies. Maven resolves them only here; everywhere else exactly these are used.
 """
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import tempfile

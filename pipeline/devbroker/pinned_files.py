@@ -5,8 +5,6 @@ TURNMILL_MAVEN_REPOSITORY; else, as Maven itself does, from the mirror of Maven 
 else from Maven Central. https://maven.apache.org/guides/mini/guide-mirror-settings.html
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

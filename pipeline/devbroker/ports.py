@@ -1,7 +1,5 @@
 """Addresses that the development broker may listen on."""
 
-from __future__ import annotations
-
 import errno
 import socket
 from collections.abc import Collection

@@ -1,7 +1,5 @@
 """The Java processes of the development broker: started, found again by their pid files, stopped, never orphaned."""
 
-from __future__ import annotations
-
 import base64
 import os
 import signal

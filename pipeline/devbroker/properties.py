@@ -1,7 +1,5 @@
 """Make server.properties of the development broker's nodes. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The wires that agents speak, one folder each. `turnmill.wire.registry` lists them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from importlib import import_module
 from typing import Any, Final

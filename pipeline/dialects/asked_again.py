@@ -5,8 +5,6 @@ written in the provider's form again, after redaction. References to state on th
 request contains the whole conversation.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """The parts of requests to models in a run: new words of the user, and results of tools behind their calls."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 

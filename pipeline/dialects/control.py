@@ -4,8 +4,6 @@ An acknowledged message is a user's part of the turn, after the response that wa
 the message, too, its own part stays, and records who wrote it.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final

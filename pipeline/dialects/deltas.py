@@ -1,7 +1,5 @@
 """Live text and stretches by a wire's DELTAS, the table of the events that extend an open part."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

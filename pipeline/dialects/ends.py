@@ -4,8 +4,6 @@ A word that its table lacks is an error, as for a careful reader (pi-ai), and ne
 its name. `stop` also stands for words after which the parts of the response show whether it called tools.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Final
 

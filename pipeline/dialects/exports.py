@@ -9,8 +9,6 @@ JavaScript reads an integer beyond 2^53 as the nearest double, as its SDKs do wi
 largest double becomes infinity, which it writes as null; to keep the number, it is sent as text.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """Names of streams that no dialect reads, by what their events have, so that they are refused by name."""
 
-from __future__ import annotations
-
 from typing import Any
 
 REALTIME = ("session.", "conversation.", "input_audio_buffer.", "response.", "rate_limits.")

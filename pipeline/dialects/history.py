@@ -1,7 +1,5 @@
 """Conversion of a history of messages to turns, as if each exchange had been a run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum, auto

@@ -14,8 +14,6 @@ what the first had shown is in `meta:partial` of the turn, as if it had been int
 Without any such event the stream is one call, and `run.request` its body.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final

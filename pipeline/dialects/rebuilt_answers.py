@@ -4,8 +4,6 @@ The content of a stream is restored; its division into events, and its ids of it
 contain the fields that ThreadProtocol lacks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final

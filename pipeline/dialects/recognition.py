@@ -6,8 +6,6 @@ is returned as soon as there is one; so an upload waits for as few events as pos
 its name if that is known (`foreign_wires`).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 

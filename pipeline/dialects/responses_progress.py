@@ -1,7 +1,5 @@
 """Events of OpenAI's Responses API: its texts as they grow, and those that only report progress of an item."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

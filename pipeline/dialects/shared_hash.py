@@ -1,7 +1,5 @@
 """The hash of the content that several wires can all carry: a run has the same hash over each of them."""
 
-from __future__ import annotations
-
 import hashlib
 from typing import Final
 

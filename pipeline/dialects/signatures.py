@@ -1,7 +1,5 @@
 """Signatures of Gemini's thoughts, which stand with the calls and texts behind them on any wire. Pure."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from topics.json_text import Fields

@@ -1,7 +1,5 @@
 """Agents that speak in turns of a run with several agents: hand-offs, sequences, agents side by side."""
 
-from __future__ import annotations
-
 from pipeline.assembly.builder import Builder
 from pipeline.turns.times import iso
 

@@ -8,8 +8,6 @@ error          the error text of this turn's interruption
 data-feedback  a record of the feedback topic (`pipeline.assembly.telemetry`)
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder

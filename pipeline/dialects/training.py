@@ -8,8 +8,6 @@ complete agent turn is a line of `sft`: the turn, the conversation before it on 
 system prompt and tools. Each answer whose versions have different scores is a line of `dpo`: the best and the worst.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 

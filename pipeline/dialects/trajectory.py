@@ -4,8 +4,6 @@ A user's prompt, each response and each change of the system prompt are steps. R
 their call, and a system prompt comes before the prompts with which it was sent. Of a forked thread, the newest branch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 

@@ -4,8 +4,6 @@ A reader takes the lines of one file and yields steps. It decides by the lines s
 same steps, and then more of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol

@@ -1,7 +1,5 @@
 """Values of any wire, read with care: texts, numbers, objects, identifiers of content, ends of streams. Pure."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import hashlib

@@ -5,8 +5,6 @@
 `type` links to a row of the gateway's page of documentation.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -3,8 +3,6 @@
 Tests that call every route read the facts here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal, TypeVar

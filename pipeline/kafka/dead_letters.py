@@ -3,8 +3,6 @@
 Key and value stay unchanged.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterable

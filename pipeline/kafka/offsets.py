@@ -3,8 +3,6 @@
 Functions raise BrokerError, or CallerError if brokers refuse us because of the settings.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager

@@ -3,8 +3,6 @@
 The future of each delivery is checked, since `producer.flush()` does not raise the errors of deliveries.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections import deque

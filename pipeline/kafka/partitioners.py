@@ -4,8 +4,6 @@ A run is assembled in a partition, so all records of a thread should be in the s
 long as all producers of a thread use the same; Java's is the one that most clients have, ours among them.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable

@@ -5,8 +5,6 @@ the cause. `read_once` yields the records of some partitions, `records_of` those
 one. Who reads several times takes a consumer from `reader`, and its records from `read` or `follow`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time

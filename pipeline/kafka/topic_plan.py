@@ -1,7 +1,5 @@
 """Plan the changes that bring the broker's topics in line with the catalog. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal

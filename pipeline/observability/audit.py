@@ -5,8 +5,6 @@ removed without a line even if the process dies in between. A line that names an
 the actor's `keep` receives.
 """
 
-from __future__ import annotations
-
 import getpass
 import logging
 from collections.abc import Callable

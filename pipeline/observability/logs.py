@@ -3,8 +3,6 @@
 Lines are text for people on a terminal, or one JSON object a line for collectors.
 """
 
-from __future__ import annotations
-
 import errno
 import logging
 import sys

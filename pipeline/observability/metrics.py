@@ -6,8 +6,6 @@ Names and buckets are those of the OpenTelemetry conventions for generative AI i
 of a label, and the number of series of a metric; the rest is counted as `other`. A missing value is `unknown`.
 """
 
-from __future__ import annotations
-
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib.metadata import version

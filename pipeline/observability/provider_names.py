@@ -3,8 +3,6 @@
 Values: https://github.com/open-telemetry/semantic-conventions-genai, docs/registry/attributes/gen-ai.md
 """
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

@@ -8,8 +8,6 @@ Generative AI: https://github.com/open-telemetry/semantic-conventions-genai, doc
 Messaging: https://opentelemetry.io/docs/specs/semconv/messaging/messaging-spans/
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256

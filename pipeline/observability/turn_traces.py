@@ -5,8 +5,6 @@ no other effect. All options except the endpoint are OpenTelemetry's own variabl
 OTEL_TRACES_SAMPLER, OTEL_RESOURCE_ATTRIBUTES, OTEL_BSP_MAX_QUEUE_SIZE, …
 """
 
-from __future__ import annotations
-
 import atexit
 import logging
 from collections.abc import Sequence

@@ -9,8 +9,6 @@ Only these events change the state: an acknowledgement in the run, by its progra
 the control topic, by a gateway that saw one of them. A repeated event changes nothing.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Final, Literal, get_args
 

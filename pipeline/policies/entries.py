@@ -1,7 +1,5 @@
 """The JSON lists in which settings give budgets, prices and webhooks: every message names the wrong entry. Pure."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any, TypeVar

@@ -4,8 +4,6 @@ Without shares, a tenant could use up a pool for all others. So all bounds acros
 searches the code for bounds that are not.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final, Literal
 

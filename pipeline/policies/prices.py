@@ -1,7 +1,5 @@
 """Configured prices of tokens by model, provider, tenant and time, and factors (discounts) for other prices. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime

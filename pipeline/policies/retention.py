@@ -1,7 +1,5 @@
 """The retention of threads in the store: `90d`, or by tenant, `90d,acme=30d,globex=forever`. Pure."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Sign-in: providers of OpenID Connect, and the rules that give people roles. Pure. Access is denied by default."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass

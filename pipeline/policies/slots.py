@@ -1,7 +1,5 @@
 """A pool of slots for which callers wait; each tenant gets its share."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator

@@ -4,8 +4,6 @@ A turn is written, and a thread or a tenant is erased, by going through BOOKS: a
 them against the schema. docs/retention.md shows them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final

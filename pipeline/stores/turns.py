@@ -1,7 +1,5 @@
 """Storing turns, with all that follows from them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from itertools import repeat

@@ -6,8 +6,6 @@ whose states are its single characters (Glushkov's), and two readings are follow
 in which they part and meet again (Weber and Seidl 1991, "exponential degree of ambiguity").
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """Parses the text of a tool call's arguments."""
 
-from __future__ import annotations
-
 from typing import Any, NoReturn
 
 from topics.json_text import Fields

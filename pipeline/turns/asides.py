@@ -5,8 +5,6 @@ the purpose is `compaction`, `summary`, `title`, `advisor` and the like. They co
 part in canonical hashes and exports.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from topics.json_text import Fields

@@ -5,8 +5,6 @@ missing on the wire).
 Inside tool arguments, results and event data nothing is left out.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Makes of any string one that every database accepts as a column, and as the key of an index."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from typing import Any, Final

@@ -9,8 +9,6 @@ part, of a message or of the turn (arguments, texts, thoughts, data of events) b
 A turn's canonical hash is that of the turn with all its values.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import sys

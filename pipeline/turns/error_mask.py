@@ -1,7 +1,5 @@
 """Masks the error texts of a turn, which often quote a request, or reveal the systems behind the agent."""
 
-from __future__ import annotations
-
 import re
 from typing import Any, Final
 

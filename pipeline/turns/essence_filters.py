@@ -4,8 +4,6 @@ Each function returns, or is, a `Drop`, which makes a new essence (see `pipeline
 does not change the given one. A message that loses its last part is removed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 

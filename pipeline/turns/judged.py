@@ -1,7 +1,5 @@
 """Selects turns by feedback: a condition such as `helpful>=1`, and the turns of a thread that meet it. Pure."""
 
-from __future__ import annotations
-
 import json
 import operator
 import re

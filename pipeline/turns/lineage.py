@@ -18,8 +18,6 @@ the facts by which `pipeline.turns.run_tree` finds the other run, whichever of t
 | `goes_on` | there are no new words: the request has results of tools, or an answer to be continued |
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple

@@ -1,7 +1,5 @@
 """Losses that several wires have in common: what the hash leaves out, since a wire can't carry it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from pipeline.turns.essence_filters import Drop

@@ -1,7 +1,5 @@
 """ThreadProtocol's kinds of content by URL, for media types."""
 
-from __future__ import annotations
-
 from typing import Final
 
 DOCUMENT: Final = "document-url"

@@ -3,8 +3,6 @@
 A thread keeps all of them: a tool that takes long first tells that it has begun, and a client may send a result twice.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

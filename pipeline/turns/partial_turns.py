@@ -3,8 +3,6 @@
 That is the partial output of interrupted turns, and what answers took back.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from pipeline.turns.times import epoch_ms

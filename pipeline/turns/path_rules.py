@@ -3,8 +3,6 @@
 Paths are the part of RFC 9535 that names places: `$.a['b'][0][*]..c`. Filters and slices are not supported.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -12,8 +12,6 @@
 Only questions with or after the last response count: the model has gone on past earlier ones.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 

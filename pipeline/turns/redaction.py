@@ -7,8 +7,6 @@ data of telemetry. They don't see a turn's structure (kinds, ids, times, names o
 see every text of the requests to models, where paths begin at a body.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial

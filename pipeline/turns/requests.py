@@ -4,8 +4,6 @@ While a run is built, a response has its request's body under REQUEST; in a reco
 the record has the bodies: {HEX: BODY}. The hash is SHA-256 over RFC 8785 JSON of the stored, redacted body.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final

@@ -15,8 +15,6 @@ the words are known is no version: two conversations may begin alike, and server
 send only the newest words. A run that another run of the thread started belongs to that one.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 

@@ -10,8 +10,6 @@ place on, fewer at the end of a run: `天気予報` is `天気予`, `気予報`,
 a prefix (up to three characters), or as several in a row. One index has both kinds; text with spaces costs no more.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping

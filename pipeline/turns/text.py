@@ -1,7 +1,5 @@
 """Text from JavaScript: surrogate pairs split over deltas, lone surrogates, unlimited numbers."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Rules that find and replace texts: patterns, and built-in rules by name."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

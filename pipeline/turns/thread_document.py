@@ -6,8 +6,6 @@ publisher. So a record with all events of another one always wins; if each has e
 decides which one to keep (stores.threads.write). Turns are sorted by time, and facts are merged in the same order.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Times: epoch milliseconds inside, ISO 8601 in UTC outside."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Final

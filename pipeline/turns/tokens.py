@@ -6,8 +6,6 @@ the usage gets here: Anthropic's `input_tokens` exclude the tokens of its caches
 excludes the thoughts.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Container, Iterable, Iterator
 from typing import Any, Final

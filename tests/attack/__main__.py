@@ -6,8 +6,6 @@ python -m tests.attack --memory                     each process within the memo
 python -m tests.attack --python ../old/.venv/bin/python --folder ../old     the code of another checkout
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import sys

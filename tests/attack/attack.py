@@ -1,7 +1,5 @@
 """What an attack is: what somebody tries, what it may not achieve, and what says whether it did."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Every attack, those that need the same stage behind each other."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from tests.attack import (

@@ -1,7 +1,5 @@
 """The memory of a process as a container bounds it: by a cgroup, whose processes the kernel kills beyond that."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Sequence
 from pathlib import Path

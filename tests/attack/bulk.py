@@ -1,7 +1,5 @@
 """Attacks by size and by age: what fills a worker's or a gateway's memory, holds it up, or comes too late."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import uuid

@@ -1,7 +1,5 @@
 """Attacks by commands: what one tenant asks of its runs must not cost others their memory, stops and answers."""
 
-from __future__ import annotations
-
 import asyncio
 import uuid
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Attacks by cost over HTTP: small bodies that become much, and calls that a budget can't count."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import json

@@ -1,7 +1,5 @@
 """Attacks on the doors: connections, tokens, pages of other origins, files on the disk, and a spreadsheet."""
 
-from __future__ import annotations
-
 import asyncio
 import csv
 import io

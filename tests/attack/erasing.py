@@ -1,7 +1,5 @@
 """What was erased must be gone: from what is delivered later, from dead letters, and from the files of the store."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Each endpoint of the OpenAPI document, with no session, a lesser role, another tenant's, and another site's page."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Final

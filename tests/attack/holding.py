@@ -1,7 +1,5 @@
 """Attacks on holds: whose threads a tenant may hold or release, holds and deletions at once, and very many of them."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sqlite3

@@ -1,7 +1,5 @@
 """Attacks on whose it is: what a tenant may do to, or learn of, another one's threads by ids that it can compute."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json

@@ -5,8 +5,6 @@ that make an answer large, refusals, readers that read nothing, words that are t
 that is added is abused without a line written for it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

@@ -1,7 +1,5 @@
 """Attacks by the length of ids and names, which are remembered for longer than what they name."""
 
-from __future__ import annotations
-
 import json
 import uuid
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Playing attacks: each on a stage with its settings, beside the victim's own runs, and what came of it."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 import uuid

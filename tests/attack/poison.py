@@ -1,7 +1,5 @@
 """Attacks by what one record holds: ids, numbers and shapes that something behind the gateway may not take."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import uuid

@@ -1,7 +1,5 @@
 """Attacks on the gateway's proxy: to reach what is not listed, to smuggle a request, and to find the keys that pass."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Attacks on what tenants share: one takes all that it can get of a pool, and the other is hardly slower for it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sqlite3

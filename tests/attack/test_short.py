@@ -1,7 +1,5 @@
 """The cheap ones of the attacks of `make attack`, on one stage."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from pipeline.devbroker.local import Cluster

@@ -1,7 +1,5 @@
 """Attacks by what a few bytes on the events topic unpack to, by somebody whose Kafka login may write there."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from struct import Struct

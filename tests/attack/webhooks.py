@@ -1,7 +1,5 @@
 """Attacks by webhooks: on what only our own network reaches, with receivers that are slow, and on secrets in logs."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any, Final
 

@@ -4,8 +4,6 @@ The seconds are those of time.monotonic(), the same for all processes of a machi
 look would wait for what else that does.
 """
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """What it costs to store turns that say what their model was asked: CPU of turn records into SQLite."""
 
-from __future__ import annotations
-
 import gc
 import statistics
 import time

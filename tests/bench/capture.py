@@ -1,7 +1,5 @@
 """What capturing its model calls costs a program, beside the same program alone: CPU, and time to the first byte."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import statistics

@@ -6,8 +6,6 @@ the milliseconds from the request to the first byte of its answer. With 0 stream
 script does.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

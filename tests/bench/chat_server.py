@@ -5,8 +5,6 @@
 `middleware` leaves the handler alone.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from asyncio import sleep

@@ -1,7 +1,5 @@
 """`turnmill bench`: measure Turnmill here, beside the limit of the machine and other engines."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """The conditions of a measurement: machine, versions, command."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re

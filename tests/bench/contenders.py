@@ -1,7 +1,5 @@
 """The contenders: each measures one load on a filled site, in processes of its own."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Final
 

@@ -1,7 +1,5 @@
 """The raw read and other engines with the same job: programs of their own, which print their figures as JSON."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from collections.abc import Sequence

@@ -3,8 +3,6 @@
 A worker with all roles assembles and stores the uploads, as behind every gateway.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 import time

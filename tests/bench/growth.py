@@ -1,7 +1,5 @@
 """What storing a turn costs as a store grows: CPU of the writer and of the database's server, and bytes."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable

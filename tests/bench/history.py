@@ -1,7 +1,5 @@
 """A store with a month of turns: how long it takes to sum them up, and how long reports of their usage take."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

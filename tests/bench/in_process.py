@@ -1,7 +1,5 @@
 """Assembly without a broker, beside orjson.loads alone: the cost of language and design without Kafka."""
 
-from __future__ import annotations
-
 import gc
 import time
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """The Kafka Streams program: Maven loads its jars and javac compiles its class, each once, into the cache."""
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 import subprocess

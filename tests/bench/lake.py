@@ -2,8 +2,6 @@
 beside an archive of Parquet objects.
 """
 
-from __future__ import annotations
-
 import random
 import re
 import time

@@ -1,7 +1,5 @@
 """Latency at a steady pace: from handing a run's `end` to a producer to the run's rows in the store."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence

@@ -1,7 +1,5 @@
 """Servers of the benchmark's own, as processes that are stopped at the end."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 import time

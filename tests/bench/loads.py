@@ -1,7 +1,5 @@
 """Loads: many agent runs at once, as records of the events topic. A load gives the same records each time."""
 
-from __future__ import annotations
-
 import random
 import uuid
 from collections.abc import Callable, Iterator, Sequence

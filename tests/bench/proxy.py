@@ -1,7 +1,5 @@
 """What the gateway's proxy adds to a program's calls: time to the first byte, and CPU, beside the provider alone."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 import uuid

@@ -1,7 +1,5 @@
 """The CPU that publishing costs a chat server, beside the same streams unpublished."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

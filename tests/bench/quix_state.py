@@ -6,8 +6,6 @@ It drops duplicates by `seq`, assembles the text, produces the finished turn. Op
 (RocksDB, with a changelog topic), so they survive a crash; at-least-once, as by default.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import time

@@ -3,8 +3,6 @@
 python -m tests.bench.raw_reader BROKERS TOPIC EVENTS     -> {"events": …, "seconds": …, "cpu": …}
 """
 
-from __future__ import annotations
-
 import sys
 import time
 

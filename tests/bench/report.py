@@ -1,7 +1,5 @@
 """A suite as tables on a terminal or in Markdown, and as JSON."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """One measurement, and the contender that it belongs to."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 

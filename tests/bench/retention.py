@@ -1,7 +1,5 @@
 """How long writers wait while nothing expires, and while a large backlog does."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Awaitable, Callable

@@ -1,7 +1,5 @@
 """How a worker grows: with its processes, with the partitions of its topics, and with the closed runs it remembers."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable

@@ -1,7 +1,5 @@
 """Stores to search in: turns with words of a known number of turns, as many as one likes."""
 
-from __future__ import annotations
-
 import itertools
 import random
 import re

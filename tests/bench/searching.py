@@ -1,7 +1,5 @@
 """What searches cost: the store role that writes with them and without, the disk, and whoever waits for an answer."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import random

@@ -7,8 +7,6 @@ It drops duplicates by `seq`, assembles the text, produces the finished turn. A 
 commits past turns in flight.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys

@@ -1,7 +1,5 @@
 """One run's stream in each wire that has a sample: from text deltas to the events of an answer."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path

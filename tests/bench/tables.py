@@ -1,7 +1,5 @@
 """The tables of a suite, with rounded figures."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final

@@ -1,7 +1,5 @@
 """The targets: ratios within one run, and bounds that depend little on the machine."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final

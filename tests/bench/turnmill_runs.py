@@ -1,7 +1,5 @@
 """Measure Turnmill: to the turns topic, and to a store."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """A real worker or gateway as a process of its own, measured through its HTTP endpoints."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys

@@ -1,7 +1,5 @@
 """Asking a model again from the thread view: both answers side by side, the key nowhere but in its request."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

@@ -1,7 +1,5 @@
 """What is stored is shown, and nothing of it runs, is fetched, or becomes markup."""
 
-from __future__ import annotations
-
 import pytest
 from playwright.sync_api import Page, expect
 

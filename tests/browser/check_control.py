@@ -1,7 +1,5 @@
 """Runs are stopped, steered and answered on the dashboard, which shows what became of each command and no more."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Iterator

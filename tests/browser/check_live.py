@@ -1,7 +1,5 @@
 """What happens is on the page within two seconds: measured and printed; slow machines are no failure."""
 
-from __future__ import annotations
-
 import sys
 import time
 from dataclasses import replace

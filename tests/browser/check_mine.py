@@ -1,7 +1,5 @@
 """The first minute: one's own sessions are on the screen, from nothing but `turnmill dev --mine`."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Runs that hang, and threads that wait for somebody, are told on the first page."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from playwright.sync_api import expect

@@ -1,7 +1,5 @@
 """What was said, searched on the dashboard."""
 
-from __future__ import annotations
-
 import httpx
 from playwright.sync_api import Page, expect
 

@@ -1,7 +1,5 @@
 """People sign in at a certified provider, in a real browser, and out again from either side."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The documentation as `make site` builds it: pages, search and references work in a browser, and ask no other host."""
 
-from __future__ import annotations
-
 import functools
 import http.server
 import subprocess

@@ -1,7 +1,5 @@
 """A thread as people read it: its versions, its length, links to a turn, words that are looked for."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

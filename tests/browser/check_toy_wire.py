@@ -1,7 +1,5 @@
 """The wire of docs/adding/wire.md on the page: the page's scripts know no wire, the gateway does."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import httpx

@@ -1,7 +1,5 @@
 """The views as people use them: with mouse and keys, on a phone, in the dark, with a token, without a gateway."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 from uuid import uuid4

@@ -1,7 +1,5 @@
 """A headless Chromium and axe-core, from the npm packages that tests/browser/node locks; kept in .cache."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from functools import cache

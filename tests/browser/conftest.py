@@ -1,7 +1,5 @@
 """A stage with something on it, and pages that watch what they do."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import pytest

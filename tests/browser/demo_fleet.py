@@ -1,7 +1,5 @@
 """The recorded fleets of examples/, on every wire, as if they had run over the last hours and were running now."""
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """`python -m tests.browser.film`: the moving picture of README, of `turnmill dev --fleet`; two minutes."""
 
-from __future__ import annotations
-
 import sys
 import tempfile
 import time

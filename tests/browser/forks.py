@@ -1,7 +1,5 @@
 """Conversations that fork, go on for long, or have no words of a user."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

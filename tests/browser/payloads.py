@@ -1,7 +1,5 @@
 """Threads and records that try to run as a program wherever they are shown, in every field of every kind of part."""
 
-from __future__ import annotations
-
 import base64
 from typing import Any, Final
 

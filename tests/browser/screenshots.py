@@ -1,7 +1,5 @@
 """`python -m tests.browser.screenshots`: the pictures of docs/, made of a pipeline that runs; a few minutes."""
 
-from __future__ import annotations
-
 import random
 import sys
 import tempfile

@@ -1,7 +1,5 @@
 """A conversation that holds all that a thread can: thinking, tools, retries, files, sources, and sub-agents."""
 
-from __future__ import annotations
-
 import base64
 import re
 import struct

@@ -1,7 +1,5 @@
 """What the browser looks at: a broker, a worker and a gateway of their own, and runs to fill them with."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import time

@@ -1,7 +1,5 @@
 """A page of which is written down whatever it must not do: ask another host, run a stored text, fail."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast

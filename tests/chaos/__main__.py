@@ -7,8 +7,6 @@ python -m tests.chaos soak --minutes 30               half of the peak, with a k
 python -m tests.chaos neighbours                      what a tenant notices of another one at its bound
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import shutil

@@ -1,7 +1,5 @@
 """Loads of publishers that misbehave, and what must come of them."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 import uuid

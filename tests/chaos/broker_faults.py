@@ -1,7 +1,5 @@
 """Brokers die, all of them at once, or can't be reached; the state topic is lost."""
 
-from __future__ import annotations
-
 import asyncio
 
 from pipeline.kafka.admin import apply_topics

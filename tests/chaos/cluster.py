@@ -1,7 +1,5 @@
 """Three brokers, each also reachable through a proxy: what a worker that must be cut off connects to."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -5,8 +5,6 @@ the topic twice. Each question gets an answer at either gateway. What the topics
 `tests.support.command_checker`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import random

@@ -4,8 +4,6 @@ It publishes runs over Kafka, in a few threads at once, until it is killed, or h
 is in the ids of its runs, so that none has the id of a run that died.
 """
 
-from __future__ import annotations
-
 import asyncio
 import random
 import signal

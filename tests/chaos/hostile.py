@@ -1,7 +1,5 @@
 """A tenant that means harm beside one that does not, and a record that no store takes."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from dataclasses import replace

@@ -4,8 +4,6 @@ Each load is assembled in a process of its own, with the worker's own work and a
 takes everything at once. No broker is needed, and what a broker's client takes is not in the figures.
 """
 
-from __future__ import annotations
-
 import asyncio
 import resource
 import subprocess

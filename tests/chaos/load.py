@@ -1,7 +1,5 @@
 """What is published in chaos: runs over all dialects, recorded and generated, and the answer that must be stored."""
 
-from __future__ import annotations
-
 import random
 import uuid
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """How much memory processes have, and whether it grows."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A real MirrorMaker 2 between two clusters, with its own names for topics: the source's name before theirs."""
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """What a tenant notices of another one that keeps a worker at its bound of memory."""
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 import threading

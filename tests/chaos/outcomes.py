@@ -1,7 +1,5 @@
 """What came of each play, as a file: of these the table of results/chaos.md is made, whoever played them."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Play scenarios one after the other on one cluster."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

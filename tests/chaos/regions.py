@@ -1,7 +1,5 @@
 """A region fails: agents and workers go on in the second, to which MirrorMaker 2 has copied; and back again."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import ExitStack
 

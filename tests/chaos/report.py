@@ -1,7 +1,5 @@
 """Results of the long commands, as pages under `results/`: each is written by the command that measures it."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re

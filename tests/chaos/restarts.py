@@ -1,7 +1,5 @@
 """How long stops and starts take: SIGTERM at full load, a start with a large state, a roll under load."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import shutil

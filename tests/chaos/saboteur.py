@@ -3,8 +3,6 @@
 The code of the pipeline knows nothing of it: the method at that point is wrapped, and kills at its COUNT-th call.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -1,7 +1,5 @@
 """Every scenario: what is done, with which load and settings. The order is that of results/chaos.md."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final

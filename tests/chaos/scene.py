@@ -1,7 +1,5 @@
 """One play of a scenario: topics, a store and workers of its own, a load that is published, and what came of it."""
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 import time

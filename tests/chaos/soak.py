@@ -1,7 +1,5 @@
 """Half of the peak for half an hour, with a kill -9 every two minutes: does anything get lost, grow, or fall behind?"""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Runs without end, at a steady rate: what the soak publishes."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 import uuid

@@ -1,7 +1,5 @@
 """The store is away, slow, has no disk left, or fails over to its standby."""
 
-from __future__ import annotations
-
 import asyncio
 
 from tests.chaos.scene import Scene

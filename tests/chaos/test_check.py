@@ -1,7 +1,5 @@
 """The check at the end of each play finds what it is there to find."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from pipeline.assembly.offline import assemble

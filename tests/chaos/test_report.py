@@ -1,7 +1,5 @@
 """That every long command finds the page of its results, and leaves the rest of it as it is."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Six of the scenarios of `make chaos`, on one broker and with a small load."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

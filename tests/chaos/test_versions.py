@@ -1,7 +1,5 @@
 """Workers of this version and of another one take partitions from each other during an update."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.chaos.versions import ENTRIES, RUN, made, read, written_again

@@ -3,8 +3,6 @@
 Both read and write the same topics and the same store. What the made one writes has more fields than this one knows.
 """
 
-from __future__ import annotations
-
 import ast
 import asyncio
 import io

@@ -1,7 +1,5 @@
 """Workers die, freeze, come and go, and disagree about the time or the version."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 from pathlib import Path

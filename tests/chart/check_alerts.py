@@ -1,7 +1,5 @@
 """The rules pass promtool's check; each alert fires when it should, and is silent when it should be."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -2,8 +2,6 @@
 make of the chart.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -2,8 +2,6 @@
 probes and signals, as processes against a real broker and a real Postgres.
 """
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import uuid

@@ -1,7 +1,5 @@
 """Each query of the dashboards, and each recording rule, asked of a real Prometheus that scrapes a real pipeline."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import math

@@ -1,7 +1,5 @@
 """The dashboards against the types that Grafana publishes (npm's @grafana/schema), checked by TypeScript."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

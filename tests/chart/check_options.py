@@ -1,7 +1,5 @@
 """Each key of values.yaml changes what it says, as the table of options has it; bad values are refused."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What holds in every profile: pods that ask for nothing, policies for each, hooks that delete nothing; scores."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from typing import Final

@@ -3,8 +3,6 @@ kwok in the place of kubelets (stages.py). Pods are scheduled, become ready, com
 what the containers do is tried in check_containers.py.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import secrets

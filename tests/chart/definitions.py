@@ -2,8 +2,6 @@
 the chart makes, for kubeconform.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import subprocess

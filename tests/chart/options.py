@@ -1,7 +1,5 @@
 """The chart's options: other values to start from, a new value, and what must then be in the manifests."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Final
 

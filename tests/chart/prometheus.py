@@ -1,7 +1,5 @@
 """A real Prometheus that scrapes workers and gateways, as those of a release."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import subprocess

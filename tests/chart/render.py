@@ -1,7 +1,5 @@
 """The chart as manifests, by the real helm."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import tempfile

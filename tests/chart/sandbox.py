@@ -2,8 +2,6 @@
 and this checkout in the place of an image. Only what is said can be written to.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 import sys

@@ -5,8 +5,6 @@ A pod labelled `sim: fail` ends with an error, `sim: unready` never becomes read
 can't be pulled.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import yaml

@@ -4,8 +4,6 @@ Each module is pinned by version and checksum. Its own go.sum, which the checksu
 The first build takes about fifteen minutes on two cores; after that nothing is done.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -5,8 +5,6 @@ python -m tests.climbing --only "POST /v1/records"        those whose name begin
 python -m tests.climbing --input .cache/climbing/X.json   what a finding costs now
 """
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import json

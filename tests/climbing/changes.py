@@ -1,7 +1,5 @@
 """JSON -> the same with more in it: repeated, nested, lengthened, numbered anew, or from another input. Pure."""
 
-from __future__ import annotations
-
 import json
 import re
 from random import Random

@@ -1,7 +1,5 @@
 """The climb: of inputs that cost much, others are made, and the costliest are kept. Pure but for what `cost` does."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from random import Random

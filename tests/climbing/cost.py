@@ -4,8 +4,6 @@ Time is the processor's, of all threads of the process, so that a busy machine c
 loop is a part of it. Memory is that of Python's objects. What is made is counted for each KB of the input.
 """
 
-from __future__ import annotations
-
 import json
 import time
 import tracemalloc

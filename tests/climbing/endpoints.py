@@ -2,8 +2,6 @@
 published is counted; what is read of topics is answered with 503, and tried as records in `tests.climbing.topics`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sqlite3

@@ -1,7 +1,5 @@
 """What travels packed, as the proxy and capture read it, and batches of Kafka: inputs are what is unpacked, and how."""
 
-from __future__ import annotations
-
 import gzip
 import zlib
 from collections.abc import Iterator

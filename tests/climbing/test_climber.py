@@ -1,7 +1,5 @@
 """The climber finds what is planted, and nothing where nothing is."""
 
-from __future__ import annotations
-
 import json
 import time
 from random import Random

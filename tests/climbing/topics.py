@@ -1,7 +1,5 @@
 """Records of each topic, as their readers take them: assembler, stores, gateway, webhooks, metrics."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from asyncio import Runner

@@ -1,7 +1,5 @@
 """docs/architecture.md describes the packages that there are, from the bottom up, as the import contract has them."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

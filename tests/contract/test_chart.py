@@ -1,7 +1,5 @@
 """The chart's generated files are what the code says; every setting and every key of its values is there."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What the documentation tells people to type exists: commands, their options, settings, metrics, alerts."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

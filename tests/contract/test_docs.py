@@ -1,7 +1,5 @@
 """Tables of the documentation are what the code says; links lead somewhere."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 from pathlib import Path

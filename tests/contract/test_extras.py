@@ -1,7 +1,5 @@
 """The extras: both projects have those of pipeline/extras.py, and each has all that its commands import."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

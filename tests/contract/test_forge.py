@@ -1,7 +1,5 @@
 """What a forge reads: its files are well formed, and name the commands and Pythons that there are."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

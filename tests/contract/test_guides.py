@@ -1,7 +1,5 @@
 """The guides of docs/adding do what they say: their code is run, their lists of places are compared with the code."""
 
-from __future__ import annotations
-
 import ast
 import io
 import logging

@@ -1,7 +1,5 @@
 """What the documents tell people to install is ours to give, or a package that we name on purpose."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Links in Markdown lead to files and headings that exist; from docs/README.md one comes to every page of docs/."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """No place that can hold what somebody said, or who, is missing in the registry: each says how it is erased."""
 
-from __future__ import annotations
-
 import re
 from importlib.util import find_spec
 

@@ -1,7 +1,5 @@
 """The five large packages have rooms: few, few arrows among them, no circle; import contracts have their layers."""
 
-from __future__ import annotations
-
 import ast
 import re
 import tomllib

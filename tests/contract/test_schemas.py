@@ -1,7 +1,5 @@
 """Schemas of the topics' records: as the code has them, true of real records, and the same to programs of before."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What two lists of pi messages must have in common to say the same."""
 
-from __future__ import annotations
-
 from typing import Any
 
 Fields = dict[str, Any]

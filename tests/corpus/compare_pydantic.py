@@ -1,7 +1,5 @@
 """Pydantic AI's messages, reduced to what two histories are compared by; and recorded runs to compare."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass

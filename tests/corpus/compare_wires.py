@@ -6,8 +6,6 @@ A truth holds messages ["response" | "request", PARTS] from the first response o
 ["tool-call", name, id, args] and so on. Adjacent texts are one, and lists of text blocks read like their text.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass

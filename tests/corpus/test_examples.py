@@ -1,7 +1,5 @@
 """The recordings that the demo plays: one agent at least on each wire that an SDK or a server speaks."""
 
-from __future__ import annotations
-
 import runpy
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What a run has made can be copied, and closing the copy leaves the run as it is: on recordings of all wires."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import fields, is_dataclass
 from typing import Any

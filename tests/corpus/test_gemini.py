@@ -1,7 +1,5 @@
 """Recorded streams of the Gemini API against what google-genai made of the same bytes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Recorded histories, brought along: each comes back from its thread as the SDK's own messages."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

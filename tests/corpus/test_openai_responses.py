@@ -1,7 +1,5 @@
 """Recorded streams of the Responses API against what the SDK made of them."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.corpus.compare_wires import Recording, judge, recordings

@@ -1,7 +1,5 @@
 """What interrupted runs had shown, in every format, as the recordings have it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What recorded runs of real SDKs wait for at their end."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What pi's user had seen when a run broke off: never more than was said, and all of it that is not kept."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

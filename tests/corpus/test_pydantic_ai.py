@@ -1,7 +1,5 @@
 """Recorded runs of Pydantic AI 1.20, 1.107 and 2.68: their messages come back as the SDK itself had them."""
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.dialects.pydantic_ai.formats import messages

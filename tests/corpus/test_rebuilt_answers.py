@@ -1,7 +1,5 @@
 """What is rebuilt of a stored answer says, whole and streamed, what the recorded stream said: the hash is the same."""
 
-from __future__ import annotations
-
 from itertools import zip_longest
 from typing import Any
 

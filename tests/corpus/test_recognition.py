@@ -1,7 +1,5 @@
 """Each recording is of its own wire by its first events. Some could be of another one, too, and a few hold none."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """One run over several wires has one hash of what all of them carry: the rows of each loss table, on recorded runs."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Each field of a recorded event is read, or the table of those that nobody reads says why."""
 
-from __future__ import annotations
-
 import pytest
 
 from docs.unread import UNREAD

@@ -1,7 +1,5 @@
 """Recorded streams of the wires against what their official SDKs made of the same bytes."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from json import dumps

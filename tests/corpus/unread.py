@@ -4,8 +4,6 @@ A path is KIND:FIELD.FIELD[].FIELD: the event's type, then the way to the field.
 whose turns, dead letters or telemetry differ when all its values at this path are others, or when it has none.
 """
 
-from __future__ import annotations
-
 import pickle
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence

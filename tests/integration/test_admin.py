@@ -1,7 +1,5 @@
 """Topics and groups on a real broker."""
 
-from __future__ import annotations
-
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic

@@ -1,7 +1,5 @@
 """The archive role in real workers: killed in mid-segment, and replayed."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Records that no assembler can use, between good runs, through the broker: a dead letter or kept, never a stop."""
 
-from __future__ import annotations
-
 import json
 import time
 from dataclasses import dataclass

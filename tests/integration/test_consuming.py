@@ -1,7 +1,5 @@
 """Loops over the turns topic of a real broker: nothing is missed when a body dies, or members come and go."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re

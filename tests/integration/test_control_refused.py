@@ -1,7 +1,5 @@
 """A login that may not read the topic of commands publishes as before, with one line in the log."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """However the demo ends, nothing of it stays behind; from start to end it runs in test_wheel.py."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """`turnmill dev`: everything starts, a kill loses nothing, Ctrl-C ends it, and the next start goes on where it was."""
 
-from __future__ import annotations
-
 import signal
 import socket
 from pathlib import Path

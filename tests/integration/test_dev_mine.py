@@ -1,7 +1,5 @@
 """`turnmill dev --mine`: one's own sessions are stored, and what is added to them while it runs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.support.dev import Dev

@@ -1,7 +1,5 @@
 """Dead letters on a real broker: listed, shown, and sent again to the byte."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

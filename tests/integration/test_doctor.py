@@ -1,7 +1,5 @@
 """The doctor on a real broker: well, ill, and what is to be done."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

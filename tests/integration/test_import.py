@@ -1,7 +1,5 @@
 """A history, imported through the broker: stored as `turnmill import` prints it, and once."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

@@ -1,7 +1,5 @@
 """Batches that are too large to be unpacked as a whole: all of their runs are stored, what is set aside comes back."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Iterator
 

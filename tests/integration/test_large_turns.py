@@ -1,7 +1,5 @@
 """Large tool results and secrets, from the events topic to the store and back; the content store comes and goes."""
 
-from __future__ import annotations
-
 import logging
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The development broker's life: real Java processes."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -2,8 +2,6 @@
 one. The files of a real broker, the spools of an agent and of a gateway, what webhooks are told.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

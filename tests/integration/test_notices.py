@@ -1,7 +1,5 @@
 """Notices from the store to the topic of a real broker, and out of it: none is lost where the way is cut."""
 
-from __future__ import annotations
-
 import asyncio
 from functools import partial
 

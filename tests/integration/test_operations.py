@@ -1,7 +1,5 @@
 """Procedures of the operations handbook that move data: more partitions, and an older backup that is caught up."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A program that has a `pipeline.py` and a `topics.py` of its own publishes with the client."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from pathlib import Path

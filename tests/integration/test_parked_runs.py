@@ -1,7 +1,5 @@
 """Runs that weigh more than a worker may hold: each is stored whole, also by a worker that finds them parked."""
 
-from __future__ import annotations
-
 import re
 
 import aiohttp

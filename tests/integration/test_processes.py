@@ -1,7 +1,5 @@
 """A worker of two processes, with a real broker: killed one by one, and as a whole; nothing is lost."""
 
-from __future__ import annotations
-
 import os
 import signal
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`turnmill publish` on a real broker: what it sends, in which order, and what it refuses to send."""
 
-from __future__ import annotations
-
 import json
 from itertools import pairwise
 from pathlib import Path

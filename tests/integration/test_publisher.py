@@ -1,7 +1,5 @@
 """Publishing to a real broker: what arrives, where, and what is said when nothing can."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncIterator

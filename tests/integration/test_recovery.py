@@ -1,7 +1,5 @@
 """Workers are killed, stopped and joined in mid-run: every run is stored once, as if nothing had happened."""
 
-from __future__ import annotations
-
 import asyncio
 
 from pipeline.settings import Settings

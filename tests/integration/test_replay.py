@@ -1,7 +1,5 @@
 """`turnmill replay` on a real broker: what it changes, what it leaves out, and how it says so."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

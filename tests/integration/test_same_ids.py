@@ -4,8 +4,6 @@ What there is to try is read from the OpenAPI document, the command line and the
 command or topic fails here until it has a case.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Iterator

@@ -1,7 +1,5 @@
 """Sessions of programs, imported through the broker: stored as they are, once, and as they grow."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

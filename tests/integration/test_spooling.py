@@ -1,7 +1,5 @@
 """A real broker that goes away and comes back, processes that are killed, disks that are full: nothing is lost."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import shutil

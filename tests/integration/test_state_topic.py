@@ -1,7 +1,5 @@
 """The state topic on a real broker: what a takeover finds there, also after compaction, and beside what is no entry."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterable
 from typing import Final

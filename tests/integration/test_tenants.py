@@ -1,7 +1,5 @@
 """Tenants whose runs have the same ids, through Kafka, a worker that is killed, and the store."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

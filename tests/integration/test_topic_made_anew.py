@@ -1,7 +1,5 @@
 """Records that go before they were read: a topic is deleted and made again, retention removes what nobody has read."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

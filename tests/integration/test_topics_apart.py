@@ -1,7 +1,5 @@
 """What a tenant has on a topic under the ids of another one is not the other's: a case for each topic."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Final

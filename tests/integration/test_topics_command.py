@@ -1,7 +1,5 @@
 """`turnmill topics` against a real broker."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -2,8 +2,6 @@
 erases and documents it.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Spans of turns, from publishers that are in spans of their own, through a real broker and worker, to a collector."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Publishers that use Kafka's transactions: the markers that these leave in a partition are no records."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from aiokafka import AIOKafkaProducer

@@ -1,7 +1,5 @@
 """The weather example through Kafka, with a user turn before it: the stored turn holds exactly what it must."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Webhooks with a real Kafka and a receiver that fails: each event is taken, in order, once, across a killed worker."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Any

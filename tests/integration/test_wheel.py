@@ -1,7 +1,5 @@
 """The wheels alone, in an empty folder, with nothing in PATH but what they bring: no Java, no Maven, no checkout."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Over TLS and with logins, against a broker that demands them: what works, what is refused and how that is said."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

@@ -1,7 +1,5 @@
 """The worker as an operator sees it: exit statuses, health, and what it says when something is missing."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

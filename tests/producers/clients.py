@@ -4,8 +4,6 @@ Node's are pinned by node/package-lock.json, Go's by go/go.sum, Python's in test
 jars of the development broker.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """librdkafka.py BROKERS TOPIC FILE [NAME=VALUE …]: writes the records of FILE by confluent-kafka, with settings."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A real PgBouncer: the one in PATH, or Debian's, which is unpacked beside what else was downloaded."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Batches as tuned producers in Java and kafkajs write them: every run is stored, in the memory of ordinary batches."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Each client is installed, and what it writes is on the topic: what the other tests here rest on."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

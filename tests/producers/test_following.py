@@ -1,7 +1,5 @@
 """Runs that real clients write, each with its partitioner: followed live, and made whole where they were scattered."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Where each client puts keys, as docs/records.md and `turnmill doctor` have it."""
 
-from __future__ import annotations
-
 import uuid
 from collections import defaultdict
 from pathlib import Path

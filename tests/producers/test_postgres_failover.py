@@ -1,7 +1,5 @@
 """A real primary with a hot standby behind the same address: the store is back once the address leads to a primary."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncIterator

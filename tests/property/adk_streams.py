@@ -1,7 +1,5 @@
 """Valid streams of ADK's events, with what they say."""
 
-from __future__ import annotations
-
 from itertools import count
 from typing import Any
 

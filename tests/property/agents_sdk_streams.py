@@ -1,7 +1,5 @@
 """Valid Agents SDK streams, with the parts that a client shows."""
 
-from __future__ import annotations
-
 from itertools import count
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Valid streams of Chat Completions: runs of several calls, and what an agent's client makes of them."""
 
-from __future__ import annotations
-
 from itertools import count
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Valid streams of the Agents SDK, with what they say."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

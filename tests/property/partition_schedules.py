@@ -5,8 +5,6 @@ the worker. After a restart it has room for all that the state topic holds, or f
 parked runs are read, other records come.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Valid pi-agent and pi-proxy streams, with the messages that they carry."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from itertools import count, pairwise

@@ -1,7 +1,5 @@
 """Valid event streams of Pydantic AI, and the messages that the SDK makes of them."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from typing import Any

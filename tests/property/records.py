@@ -1,7 +1,5 @@
 """Events of one run -> its records as a broker may give them: in any batches, twice, and out of order."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any
 

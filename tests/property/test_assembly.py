@@ -1,7 +1,5 @@
 """Whatever the records' batches, order, doubles and neighbours, wherever a worker restarts: the same bytes."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Replay, fork, resume and snapshot of a run never change the sum of what was billed: over all wires."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Conversations that fork at random: the branch of each run is what its client had on the screen."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Recorded streams of the wires, cut off: complete only with their end, and nothing shown that was not said."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

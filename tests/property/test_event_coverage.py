@@ -1,7 +1,5 @@
 """The turn records of a run say which of its events they hold: over every wire, whatever is missing, in any order."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

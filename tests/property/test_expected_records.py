@@ -1,7 +1,5 @@
 """The native kernel reads records as they are read without it: what it takes, and what it leaves, comes out alike."""
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 from collections.abc import Callable, Iterator

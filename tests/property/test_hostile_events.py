@@ -1,7 +1,5 @@
 """Real streams with something wrong in them: a dead letter or a turn, never one that nobody can build."""
 
-from __future__ import annotations
-
 import random
 import uuid
 from functools import cache

@@ -1,7 +1,5 @@
 """Arbitrary bytes, JSON and envelopes wherever records are read: taken or refused, and none stops the rest."""
 
-from __future__ import annotations
-
 import json
 import uuid
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Histories that Hypothesis makes up come back from their threads as they were."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from hypothesis import given

@@ -1,7 +1,5 @@
 """What reading a thread costs is linear in its turns, however it forks: in lines of Python, and in bytes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final

@@ -4,8 +4,6 @@ Work is counted in lines of Python, which are the same on every machine. What on
 of the processor, with ample room: what grows with the square would take four times as much as it may.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import time

@@ -1,7 +1,5 @@
 """The packed marks of closed runs, against a dictionary."""
 
-from __future__ import annotations
-
 import sys
 from collections import Counter, OrderedDict
 from typing import Final

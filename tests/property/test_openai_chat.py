@@ -1,7 +1,5 @@
 """Chat Completions: records in any form give the same turns, and the client's messages come back."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """A parked run gives what it would give in memory, whatever happens to it: the same turns, telemetry, dead letters."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, Final
 

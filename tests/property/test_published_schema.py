@@ -1,7 +1,5 @@
 """The published schema of the events topic and the worker agree on what a record is."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Any valid event stream gives the SDK's own messages, however it was cut into records."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any
 

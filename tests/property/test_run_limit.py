@@ -1,7 +1,5 @@
 """Where a run is cut off depends on its records alone: not on their order, their batches, restarts or neighbours."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from typing import Any

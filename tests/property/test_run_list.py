@@ -1,7 +1,5 @@
 """The list of open runs against the assembler itself: what a checkpoint leaves on both topics tells the same runs."""
 
-from __future__ import annotations
-
 from random import Random
 
 import pytest

@@ -1,7 +1,5 @@
 """Forks of sessions of coding agents, and forks of forks, bill each answer once, whatever was copied."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Whatever a crash cuts off and whatever a disk flips: what is whole comes back, in order, and the rest is noticed."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Deltas that are applied at once do what they do one by one, whatever comes between them, and however they look."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import replace
 from functools import cache

@@ -3,8 +3,6 @@
 What comes out is compared with what comes out of each tenant's own records at the same offsets and times.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from hypothesis import example, given, settings

@@ -1,7 +1,5 @@
 """Rules never raise, whatever the JSON; extensions survive every change of version."""
 
-from __future__ import annotations
-
 import copy
 import json
 from typing import Any

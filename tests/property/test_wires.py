@@ -1,7 +1,5 @@
 """The recorded streams of the wires, as a broker may deliver them: in any batches, twice, and out of order."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

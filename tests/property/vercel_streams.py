@@ -1,7 +1,5 @@
 """Valid UI message streams, with the UI message that the AI SDK's reader makes of them."""
 
-from __future__ import annotations
-
 import json
 from itertools import count
 from typing import Any

@@ -4,8 +4,6 @@ What the server says is published by `published_response`, as any streaming resp
 stream, complete}}, for a client to read. The publisher's broker does not answer: what it publishes is in its spool.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence

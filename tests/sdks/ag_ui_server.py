@@ -4,8 +4,6 @@ python ag_ui_server.py PORT. The client's `threadId` says which case is played. 
 what it publishes is in its spool.
 """
 
-from __future__ import annotations
-
 import sys
 
 import uvicorn

@@ -3,8 +3,6 @@
 python agent_server.py PORT FOLDER plain|published: after each run, FOLDER/<chat id>.json holds the SDK's own messages.
 """
 
-from __future__ import annotations
-
 import random
 import sys
 import uuid

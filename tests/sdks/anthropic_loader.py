@@ -3,8 +3,6 @@
 python anthropic_loader.py FILE: {name: [message]} -> prints {name: null | what went wrong}
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import typing

@@ -1,7 +1,5 @@
 """Runs inside an environment with anthropic and this package: an agent's loop over the Messages API, recorded."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -7,8 +7,6 @@ Prints, for each SDK and case, what the program saw: the same, whoever listens. 
 
 # ruff: noqa: FBT001  # each SDK is asked in the same words
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """Runs inside an environment with Celery, httpx and this package: a task that asks a model, at ADDRESS of environ."""
 
-from __future__ import annotations
-
 import os
 
 import httpx

@@ -1,7 +1,5 @@
 """The real AG-UI client takes our messages by its own schemas, posts them as they are, and goes on, from every wire."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory

@@ -4,8 +4,6 @@ The client must notice nothing: its bytes are those of a server without Turnmill
 turns have the hash of the messages that the SDKs on both sides hold themselves. `make test-sdks`; three minutes.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

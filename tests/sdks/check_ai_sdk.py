@@ -1,7 +1,5 @@
 """The real AI SDK accepts our UI messages, and tells its model what they say."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

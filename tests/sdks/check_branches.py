@@ -1,7 +1,5 @@
 """Conversations of real SDKs that fork: each branch is what its client had on the screen."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

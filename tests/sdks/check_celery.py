@@ -3,8 +3,6 @@
 Part of `make test-sdks`; no broker of ours is needed, since what can't be sent is in the spool.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

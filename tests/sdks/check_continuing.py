@@ -5,8 +5,6 @@ captured in their process and by the gateway's proxy, before a scripted provider
 needed.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -3,8 +3,6 @@
 LiteLLM, as its proxy writes its chunks, and a server of Portkey. Part of `make test-sdks`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable

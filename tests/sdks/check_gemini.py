@@ -1,7 +1,5 @@
 """What google-genai makes of the streams in tests/corpus/wires/gemini today is what was recorded."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.corpus.compare_wires import FOLDER

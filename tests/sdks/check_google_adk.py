@@ -1,7 +1,5 @@
 """The real ADK takes our sessions, event by event, and goes on with them, whatever wire their threads came over."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import pytest

@@ -1,7 +1,5 @@
 """A real graph takes our LangChain messages into its state, and its model goes on with them, from every wire."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import pytest

@@ -4,8 +4,6 @@ SDKs for Python and Node, against a scripted upstream and then against the mock 
 test-sdks`; no broker is needed, since what can't be sent is in the spool.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """What JavaScript's SDKs read of an agent's large numbers: the nearest double or a text, and never nothing."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

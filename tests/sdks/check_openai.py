@@ -1,7 +1,5 @@
 """The real openai package takes our items and messages by its own types, and goes on with them, from every wire."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import pytest

@@ -1,7 +1,5 @@
 """The runner of OpenAI's Agents SDK takes our items, tells its model all of them, and goes on, from every wire."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import pytest

@@ -1,7 +1,5 @@
 """The real pi-agent-core takes our messages as an agent's history, tells its model all of them, and goes on."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -4,8 +4,6 @@ SDKs for Node, Claude Code, Codex and curl, against a scripted upstream. Part of
 since what can't be sent is in the spool.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

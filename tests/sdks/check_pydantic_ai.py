@@ -1,7 +1,5 @@
 """The real Pydantic AI loads our messages and goes on with them, in each supported release and from each wire."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import pytest

@@ -4,8 +4,6 @@ A scripted server answers, the documented way to publish is taken, and no broker
 spool.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.dialects import FORMATS

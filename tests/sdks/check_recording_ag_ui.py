@@ -1,7 +1,5 @@
 """A real server of AG-UI, recorded there and then, and a real client: what is assembled is what the client holds."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from itertools import groupby

@@ -3,8 +3,6 @@
 A hook behind a tool that throws is an error result, with which the agent goes on; a model that throws ends the run.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory

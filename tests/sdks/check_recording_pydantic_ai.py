@@ -1,7 +1,5 @@
 """Models that ask for tools that nobody has, beside others: with a run's result and without, the SDK's own messages."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory

@@ -2,8 +2,6 @@
 answer, and AG-UI's client connects to one; both see it end where its run is stopped.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """Sessions that agents' programs have written: an import has what is in them, with nothing twice."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from base64 import b64decode

@@ -1,7 +1,5 @@
 """The pages for a start whose programs are no model's SDK under `turnmill run`: their programs, run as they are."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re

@@ -3,8 +3,6 @@
 Needs a broker: commands are heard from it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

@@ -3,8 +3,6 @@
 Part of `make test-sdks`; no broker is needed, since what can't be sent is in the spool.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory

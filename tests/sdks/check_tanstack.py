@@ -1,7 +1,5 @@
 """TanStack AI's own stream of a conversation of two calls to a model, with two tools between, is what it said."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Each count that the SDKs' types of usage name is counted, or said to be none of its own; runs that have them all."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

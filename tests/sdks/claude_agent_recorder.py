@@ -4,8 +4,6 @@ The program itself runs, with a home of its own, and asks the scripted server. I
 cut short, and asks again without streaming where a stream breaks off.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace

@@ -5,8 +5,6 @@
 Prints the history that each SDK itself has in the end: {name of the case: its messages}.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable

@@ -5,8 +5,6 @@ the events, finish reasons and fields that it can say and the pinned release can
 as the SDK has them. The exit status is 1 if such an event or reason is in no table of its dialect, or a run differs.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, Final

@@ -3,8 +3,6 @@
 Programs that run inside an environment with some SDK import this, too.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 READ, WRITTEN = 1_000, 300  # tokens in and out, with all their kinds

@@ -4,8 +4,6 @@ It runs inside an environment with google-genai: `python tests/sdks/gemini_corpu
 is published: each call's body, as the SDK sent it, before the bytes that it was answered with.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable

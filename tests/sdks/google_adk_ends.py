@@ -3,8 +3,6 @@
 Prints {session: its invocation ids}. The publisher's broker does not answer: what it publishes is in its spool.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncGenerator

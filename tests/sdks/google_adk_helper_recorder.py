@@ -1,7 +1,5 @@
 """Runs inside an environment with google-adk and this package: its runner over Gemini's API, heard by our plugin."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from typing import Any

@@ -3,8 +3,6 @@
 python google_adk_loader.py FILE: {name: [event]} -> prints {name: null | what went wrong}
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

@@ -1,7 +1,5 @@
 """Runs inside an environment with google-adk and this package: its runner over Gemini's API, recorded."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from google.adk.agents import LlmAgent

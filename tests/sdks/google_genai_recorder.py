@@ -1,7 +1,5 @@
 """Runs inside an environment with google-genai and this package: an agent's loop over Gemini's API, recorded."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from google.genai import Client, errors

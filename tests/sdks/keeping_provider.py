@@ -5,8 +5,6 @@ model, "pause" is answered in two messages, and "forget this" in a thread that i
 is answered in two calls: the first says so, or breaks off ("broken").
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 from typing import Any

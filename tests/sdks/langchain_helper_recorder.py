@@ -1,7 +1,5 @@
 """Runs inside an environment with langgraph and this package: graphs and chains, published by our callback handler."""
 
-from __future__ import annotations
-
 import asyncio
 from functools import partial
 from typing import Any

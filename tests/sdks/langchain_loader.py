@@ -3,8 +3,6 @@
 python langchain_loader.py FILE: {name: [message]} -> prints {name: null | what went wrong}
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

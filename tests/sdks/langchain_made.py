@@ -1,7 +1,5 @@
 """For programs that run inside an environment with LangChain: its messages, as what the SDK made of a run."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage

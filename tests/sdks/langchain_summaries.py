@@ -4,8 +4,6 @@ The scripted models answer in this process. Runs are published in several forms,
 its runs in order; the publisher's broker does not answer, so that they are in its spool. Prints nothing else.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator, Sequence

@@ -3,8 +3,6 @@
 Prints {form: {run_id: what its client had on the screen behind the run}}; what was published is in the spool.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Any

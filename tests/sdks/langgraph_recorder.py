@@ -1,7 +1,5 @@
 """Runs inside an environment with langgraph and this package: a graph, recorded in the forms that it streams in."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

@@ -3,8 +3,6 @@
 litellm_program.py ADDRESS '{"WORDS": "MODEL", …}'
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from typing import Any

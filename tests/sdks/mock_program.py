@@ -3,8 +3,6 @@
 The model asks for the weather of one city after the other; prints what it says in the end, as JSON.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """The npm packages of tests/sdks/node, installed into .cache/sdks/node; and programs that run beside them."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from functools import cache

@@ -3,8 +3,6 @@
 python openai_agents_loader.py FILE: {name: [item]} -> prints {name: null | what went wrong}
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

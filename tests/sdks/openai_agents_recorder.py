@@ -2,8 +2,6 @@
 published by our tracing processor.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable

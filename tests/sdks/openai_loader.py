@@ -4,8 +4,6 @@ python openai_loader.py FILE openai-responses|openai-chat: {name: [item or messa
 wrong}
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import typing

@@ -1,7 +1,5 @@
 """Runs inside an environment with openai and this package: an agent's loop over each API, recorded. See `recorder`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager

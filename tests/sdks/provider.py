@@ -3,8 +3,6 @@
 Before it answers, it refuses what a real one refuses (`provider_rules`), with a status of 400.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """What the servers behind the SDKs refuse: the rules for a conversation that no type tells."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Programs before the gateway's proxy, with a scripted upstream behind it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

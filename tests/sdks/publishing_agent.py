@@ -3,8 +3,6 @@
 Prints {run_id: the SDK's own messages}. Its broker does not answer, so that what it publishes is in the spool.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator

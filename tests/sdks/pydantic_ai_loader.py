@@ -3,8 +3,6 @@
 python pydantic_ai_loader.py FILE: {name: [message]} -> prints {name: null | what went wrong}
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

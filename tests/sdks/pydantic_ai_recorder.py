@@ -4,8 +4,6 @@ Their runs are published by `agent_events`. Prints {run_id: the SDK's own messag
 answer, so that what it publishes is in its spool.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable

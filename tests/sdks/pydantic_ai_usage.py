@@ -4,8 +4,6 @@ And one of AG-UI's events, whose types the environment has, too. The publisher's
 publishes is in its spool.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator

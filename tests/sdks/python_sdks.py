@@ -1,7 +1,5 @@
 """Releases of Python SDKs from PyPI, each beside this package in an environment of its own under .cache/sdks."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -5,8 +5,6 @@ The publisher's broker does not answer, so that what it publishes is in its spoo
 it}.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections import deque

@@ -1,7 +1,5 @@
 """Runs of SDKs that were recorded there and then: what an SDK made of each, and the records that were published."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from functools import cache
 from pathlib import Path

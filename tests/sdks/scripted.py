@@ -1,7 +1,5 @@
 """Conversations for programs that run inside an environment with some SDK: what a scripted model says, call by call."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 

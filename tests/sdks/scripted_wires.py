@@ -1,7 +1,5 @@
 """Scripted answers as the model's servers stream them: Server-Sent Events of each API, for `provider`."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator

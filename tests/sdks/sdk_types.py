@@ -4,8 +4,6 @@ events: the types of a stream's events. ends: why a model stopped. fields: those
 `Type.field`.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import typing

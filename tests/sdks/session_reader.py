@@ -4,8 +4,6 @@ python session_reader.py fork SESSION MESSAGE TITLE -> prints the id of the new 
 python session_reader.py read -> prints {session: {"title", "branch", "cwd", "messages": […], "agents": {id: […]}}}
 """
 
-from __future__ import annotations
-
 import json
 import sys
 

@@ -6,8 +6,6 @@ has NAME where a talk's name belongs. The provider talks until its connection en
 
 # Each environment has one of the SDKs, so they are imported where they are used.
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -3,8 +3,6 @@
 A web application for the AI SDK or for AG-UI, with our middleware; its model is that of `stopped_program`.
 """
 
-from __future__ import annotations
-
 import sys
 
 import uvicorn

@@ -3,8 +3,6 @@
 `tests/sdks/check_stops.py` looks at what becomes of their runs, `python -m tests.stops` at how long they go on.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

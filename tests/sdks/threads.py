@@ -1,7 +1,5 @@
 """The threads that the SDKs are given: the recorded runs of every wire, and generated ones."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path

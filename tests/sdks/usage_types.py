@@ -1,7 +1,5 @@
 """Prints the names of all fields in the types of usage of the SDKs that are installed: {type: [dotted name, …]}."""
 
-from __future__ import annotations
-
 import dataclasses
 import importlib
 import inspect

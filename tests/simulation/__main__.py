@@ -6,8 +6,6 @@ python -m tests.simulation --only hostile --seconds 60  those of one scenario
 python -m tests.simulation mutants                      what is found when a mend is taken out
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import sys

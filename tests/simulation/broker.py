@@ -4,8 +4,6 @@ It lives outside of all processes. What it does takes a random time, so anything
 where Kafka promises an order: of one producer's records on one partition.
 """
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections import deque

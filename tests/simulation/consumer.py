@@ -1,7 +1,5 @@
 """The consumer of one role: what Faust and `BatchConsumer` do between a group and a stage, with the real `Stage`."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Mapping

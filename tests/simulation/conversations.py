@@ -1,7 +1,5 @@
 """Conversations that fork: a client asks for other answers and edits its questions, and knows what is on its screen."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final

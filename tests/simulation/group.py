@@ -1,7 +1,5 @@
 """A consumer group: members come, go silent and go; each change is a new generation, and older ones may not commit."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import dataclass, field
 from typing import Final

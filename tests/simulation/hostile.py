@@ -4,8 +4,6 @@ Each attack knows what nobody could hide from it: the ids of a good tenant's run
 yields the records of one attacker in order, each with the pause before it, in seconds.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The real thread store where threads expire, are held and are erased: it notes what each call has removed, and why."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

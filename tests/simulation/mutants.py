@@ -1,7 +1,5 @@
 """Mends that are taken out again, one at a time, by putting old behaviour in their place: a schedule must find each."""
 
-from __future__ import annotations
-
 import gc
 import multiprocessing
 import os

@@ -1,7 +1,5 @@
 """One schedule, as a process of many plays it."""
 
-from __future__ import annotations
-
 import gc
 import itertools
 

@@ -1,7 +1,5 @@
 """Agents that publish: the real micro-batches, the real delivery, and the real spool on a disk in memory."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import Sequence

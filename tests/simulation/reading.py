@@ -1,7 +1,5 @@
 """Reading a topic to its end, without a group: in place of `pipeline.kafka.reading`."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncGenerator, Collection, Mapping
 from typing import Any, Final
 

@@ -5,8 +5,6 @@ Both get the same batches and the same ticks, so whatever depends on time has to
 opening, of its hole and of its stream's end, and what is read again behind the floor of some other run.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """What is right: the turns that a run's records make when nothing goes wrong, and where stored ones differ."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

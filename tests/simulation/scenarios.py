@@ -1,7 +1,5 @@
 """What schedules are made of: who publishes, what fails, what the workers' limits are."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from tempfile import gettempdir

@@ -1,7 +1,5 @@
 """One schedule: a storm, then a calm in which all must come to rest, then the look at what is left."""
 
-from __future__ import annotations
-
 import logging
 import random
 import shutil

@@ -1,7 +1,5 @@
 """What each mutant puts in the place of a rule: mostly what was there before the rule was."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from collections.abc import Iterator

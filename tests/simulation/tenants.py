@@ -1,7 +1,5 @@
 """Who publishes: good tenants, whose runs must be stored whole, and what they send."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Schedules of commands hold what the checker asks; it finds each mend that is taken out again."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Some of the schedules of `make simulate`; and each is the same wherever it is played."""
 
-from __future__ import annotations
-
 import gc
 import os
 import subprocess

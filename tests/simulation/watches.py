@@ -1,7 +1,5 @@
 """What is looked at all the time: whether the works of a worker keep to their bounds of memory."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from pipeline.assembly.partition import Partition

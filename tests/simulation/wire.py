@@ -1,7 +1,5 @@
 """The wire that simulated agents speak: the toy, and events for what only some wires can do to a store."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """A worker: the real works of its roles, each on its own consumer, in one process that may be killed."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """All that a schedule consists of: broker, groups, stores, workers, agents and attackers, and the storm over them."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections.abc import Callable

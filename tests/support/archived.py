@@ -1,7 +1,5 @@
 """The archive as a reader sees it: DuckDB, with the queries of docs/archive.md."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

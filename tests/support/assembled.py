@@ -1,7 +1,5 @@
 """One run's events -> what becomes of them, without a broker: what the tests of dialects and exports look at."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What an assembled run is billed: its usage rows, and their sums."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pipeline.stores.costs.rows import usage_rows

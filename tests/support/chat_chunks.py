@@ -1,7 +1,5 @@
 """Events of Chat Completions, as tests write them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.support.assembled import Assembled, assembled

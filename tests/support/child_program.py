@@ -1,7 +1,5 @@
 """A child of a parent, for tests: it has no roles, and does what its first argument says."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -1,7 +1,5 @@
 """A collector for OpenTelemetry's protocol: an HTTP server that decodes what it is sent."""
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """What must hold of commands to runs, said by the topics alone: of events, of control, and of turns. Pure."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field

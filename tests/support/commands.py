@@ -1,7 +1,5 @@
 """The command line as a process, the way users and scripts call it."""
 
-from __future__ import annotations
-
 import asyncio
 import subprocess
 from tempfile import TemporaryFile

@@ -1,7 +1,5 @@
 """What others ask of the lines of data sets."""
 
-from __future__ import annotations
-
 from typing import Any
 
 

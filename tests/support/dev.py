@@ -1,7 +1,5 @@
 """A running `turnmill dev`, as a process with a home folder of its own."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -3,8 +3,6 @@
 Tests that wait (for a broker, for processes that start) are dealt out one by one. All others compute, and go by file.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final

@@ -4,8 +4,6 @@
 one that is missing there is short, or new, and a row whose test has gone does nothing.
 """
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """Each operation of a gateway's OpenAPI document that asks who calls, tried by callers who may not."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Stores that tests put in the place of a ThreadStore: what is asked of them, they answer by methods."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """An HTTP server of files, as a Maven repository is one, that fails as told."""
 
-from __future__ import annotations
-
 import threading
 from base64 import b64decode
 from collections.abc import Iterator

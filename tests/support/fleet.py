@@ -1,7 +1,5 @@
 """A fleet of agent runs whose right answer is known: generated streams, interleaved, and their offline assembly."""
 
-from __future__ import annotations
-
 import random
 import uuid
 from collections.abc import Iterator

@@ -6,8 +6,6 @@ an end of its own. A test that must see how an interpreter starts, or another ch
 variables differ that an interpreter may read at its start, or coverage is measured, `start` starts an interpreter, too.
 """
 
-from __future__ import annotations
-
 import atexit
 import gc
 import json

@@ -1,7 +1,5 @@
 """Conversations of several runs, assembled as each wire would have sent them: what the tests of branches look at."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Gateways on real sockets, which tests start, stop and start again; tokens, and readers of live streams."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import ssl

@@ -1,7 +1,5 @@
 """A broker that demands TLS and logins, with certificates, users and tokens of the test's own making."""
 
-from __future__ import annotations
-
 import base64
 import json
 import subprocess

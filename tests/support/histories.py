@@ -1,7 +1,5 @@
 """Histories as clients send them again: words of the user and of the agent in turn."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

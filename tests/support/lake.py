@@ -1,7 +1,5 @@
 """The lake as a reader sees it, and what must be in it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

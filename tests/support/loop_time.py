@@ -1,7 +1,5 @@
 """How long an event loop is held by one callback."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from asyncio.events import Handle

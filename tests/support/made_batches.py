@@ -1,7 +1,5 @@
 """Batches of records that no client of Python would write: put together by hand, and written as they are."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from aiokafka.client import AIOKafkaClient

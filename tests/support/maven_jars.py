@@ -1,7 +1,5 @@
 """The jars of a pom.xml of ours, from the cache."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 

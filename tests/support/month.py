@@ -5,8 +5,6 @@ Names of counts are those of openai 3.57, anthropic 2.14, google-genai 3.6, lang
 claude-agent-sdk 0.2.189.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime

@@ -1,7 +1,5 @@
 """npm packages for tests, from a folder of sources with a lock file, installed in .cache."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A provider of OpenID Connect that signs in whom a test names, at once; with faults that a test may ask for."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """A content store on disk as its tests see it: what its packs hold, read from the files, and when it was written."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 from contextlib import closing

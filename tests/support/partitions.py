@@ -1,7 +1,5 @@
 """Partitions of the toy's records, as a worker has them, and what another worker finds of them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Where things are: the folder of the project, and what was downloaded for it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 

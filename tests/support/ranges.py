@@ -1,7 +1,5 @@
 """The ranges of seqs that a set of them has."""
 
-from __future__ import annotations
-
 
 def ranges_over(held: set[int]) -> list[list[int]]:
     """The ranges of a set, the slow way."""

@@ -1,7 +1,5 @@
 """Lines of sessions -> the runs that their readers make of them, and the threads that these become."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A receiver of webhooks that answers as a script says, and keeps what came."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager

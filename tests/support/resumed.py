@@ -1,7 +1,5 @@
 """How a wire brings the conversation before a run again: in the request, in the stream, or not at all."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from typing import Any, Final

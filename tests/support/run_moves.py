@@ -1,7 +1,5 @@
 """Watches all runs of all partitions: which rows of the table of transitions happen, and that nothing else does."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from weakref import WeakKeyDictionary

@@ -1,7 +1,5 @@
 """A real S3 server (moto) for tests, and the variables that lead to it."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import uuid

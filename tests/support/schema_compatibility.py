@@ -4,8 +4,6 @@ It is strict: what it can't prove is a problem. Only one thing is allowed that t
 that the narrower schema does not name may come to be named, as unknown ones were allowed there and nobody sent them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final

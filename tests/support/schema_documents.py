@@ -1,7 +1,5 @@
 """Documents that a JSON Schema describes, and such with a fault, drawn from the schema itself."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

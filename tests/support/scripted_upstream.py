@@ -3,8 +3,6 @@
 The case, and a name that keeps its attempts apart, are the first two parts of the path: `/retried/17/v1/responses`.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import socket

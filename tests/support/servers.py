@@ -5,8 +5,6 @@ its first worker and stops them after the last; a worker gets their addresses as
 starts each when the first test asks for it.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Forks of the sessions in `sessions.py`, as the programs write them: `held` is how much of the origin is copied."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.support.sessions import Claude, Codex, Copilot, Gemini, Opencode, named

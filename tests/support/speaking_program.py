@@ -3,8 +3,6 @@
 python speaking_program.py ADDRESS LIBRARY,… [client]
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

@@ -1,7 +1,5 @@
 """Publishers whose broker is away: what they publish is read from their spool, without any Kafka."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

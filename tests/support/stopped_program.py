@@ -1,7 +1,5 @@
 """Calls a model over a library until it is stopped, and says how that ended: ADDRESS LIBRARY NAME stream|whole."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

@@ -1,7 +1,5 @@
 """What a store holds, read from its tables: turn records with the rows of usage that follow from them."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from typing import NamedTuple
 

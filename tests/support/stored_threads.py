@@ -1,7 +1,5 @@
 """All threads of a store, for tests of what is left in it."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 
 from pipeline.stores.database.store import ThreadStore

@@ -1,7 +1,5 @@
 """A run of Claude Code whose sub-agent speaks in its stream: two threads, made of one run's events."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 CALL: Final = {"type": "tool_use", "id": "toolu_1", "name": "Task", "input": {"subagent_type": "finder"}}

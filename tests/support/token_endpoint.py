@@ -1,7 +1,5 @@
 """A token endpoint of a test's own: client credentials in, tokens out (RFC 6749, 4.4)."""
 
-from __future__ import annotations
-
 import base64
 import json
 import threading

@@ -9,8 +9,6 @@ a file that is renamed, which only one process can do:
     used/PREFIX     its topics are deleted next
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import uuid

@@ -1,7 +1,5 @@
 """What topics hold, by a plain client: records put there and read; and how a topic and a group are set."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """A wire protocol with one event of each sort, for tests of what lies around the dialects; and its records."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import orjson

@@ -3,8 +3,6 @@
 Each turn has its number of responses in a table of the store, a route sums them up, and a command prints the sum.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 

@@ -1,7 +1,5 @@
 """The wire that docs/adding/wire.md writes: its code, its stream, and a copy of the program that has it."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Turn records with a given text, time and usage, as the stores take them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from turnmill.identity import thread_uuid, turn_id

@@ -1,7 +1,5 @@
 """Counts the turns of the event loop, to see whether others get any while something is done."""
 
-from __future__ import annotations
-
 import asyncio
 from types import TracebackType
 from typing import Self

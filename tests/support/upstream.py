@@ -1,7 +1,5 @@
 """A provider of models on loopback that plays what a test tells it, byte by byte, and keeps what it was sent."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable

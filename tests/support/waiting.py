@@ -1,7 +1,5 @@
 """Waiting for what another process, thread or server does: as long as a busy machine may need, and no longer."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Awaitable, Callable

@@ -1,7 +1,5 @@
 """The packages as users get them: wheels in an environment of its own, with what uv.lock says of their extras."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

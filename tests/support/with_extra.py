@@ -4,8 +4,6 @@ All third-party modules that neither the package nor the extra requires, however
 written names the modules that could not be imported, and why; nothing where all could.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from importlib import import_module

@@ -1,7 +1,5 @@
 """A model's answer so far: its normal form, and whether it is over. Pure."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Failed calls that may be sent again, by what another attempt of each has in common with it. Pure."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Sequence
 from typing import Generic, TypeVar

@@ -4,8 +4,6 @@ They are clients of httpx2 or of httpx, whichever the SDK requires; by default o
 imported.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping
 from importlib import import_module

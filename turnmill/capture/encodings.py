@@ -8,8 +8,6 @@ A few bytes may unpack to gigabytes. So no step makes more than CHUNK_BYTES at a
 otherwise it gets only some bytes at a time.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Callable, Iterator
 from importlib import import_module

@@ -8,8 +8,6 @@ An event `turnmill.left_out` stands for data that can't be read, or is too large
 most an event of a stream, or 8 MB of a whole answer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Shorten bodies and events until they fit into a record, with a note of what was left out. Pure."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from turnmill.capture.providers import APIS

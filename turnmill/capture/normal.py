@@ -6,8 +6,6 @@ splitting of a text into blocks. Consecutive messages of the same role are merge
 calls and results into messages.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple

@@ -4,8 +4,6 @@ On SIGTERM, Python exits without calling the functions of `atexit`; so do server
 the same signal after they have stopped. Children of multiprocessing, and workers of Celery, don't call them either.
 """
 
-from __future__ import annotations
-
 import atexit
 import signal
 import sys

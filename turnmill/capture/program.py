@@ -1,7 +1,5 @@
 """Recognize Python programs, and make the environment in which they capture their model calls."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from pathlib import Path

@@ -4,8 +4,6 @@ A request is captured if it is a `POST` to the host of a provider, on a path on 
 TURNMILL_CAPTURE_HOSTS adds hosts, for which the paths of all APIs count.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Read a request to a model: everything that is computed from its bytes, which takes time for a large body. Pure."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence

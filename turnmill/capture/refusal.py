@@ -1,7 +1,5 @@
 """What the client of a stopped call, or of a stopped stream, gets, in the form of its wire. Pure."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any, Final

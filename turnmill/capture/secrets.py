@@ -4,8 +4,6 @@ Servers repeat credentials in error messages. Bodies may contain some, too: for 
 indexes that a model searches.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import re

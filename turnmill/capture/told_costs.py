@@ -3,8 +3,6 @@
 It is said before a stream begins, so most streams have no such header, or it is empty or zero: then nothing is known.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """A record of the notices topic: an event that is no turn, and that other systems may want to know."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final

@@ -17,8 +17,6 @@
 Only `true` and {"approved": true} approve a call; every other value denies it.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final

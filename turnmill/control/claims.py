@@ -1,7 +1,5 @@
 """The first answer to each question of a thread, and whether a run has taken it up yet. Pure."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """A record of the control topic: a command to a run that is under way, or the state of such a command. Pure."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """The commands that a run may receive besides stop: messages of users, and answers to its questions."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import dataclass
 from typing import Final

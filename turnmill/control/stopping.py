@@ -1,7 +1,5 @@
 """Stop a run by a command: the command that it received, and how its program learns of it."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator

@@ -3,8 +3,6 @@
 The middleware of `turnmill.integrations.asgi` publishes responses of a web application; this function takes the events.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable
 from contextlib import aclosing
 from typing import Any, Final, TypeVar

@@ -8,8 +8,6 @@ and don't affect the response.
 ASGI: https://asgi.readthedocs.io/en/latest/specs/www.html
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, MutableMapping

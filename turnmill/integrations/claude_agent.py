@@ -8,8 +8,6 @@
 Each prompt with all messages up to its `ResultMessage` is a run. The SDK is imported when `claude_query` is called.
 """
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import logging

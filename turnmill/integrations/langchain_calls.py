@@ -1,7 +1,5 @@
 """One call of LangChain's, and its messages on the wire `langgraph`."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -9,8 +9,6 @@ result is published, as in the SDK's items.
 Source: openai-agents, src/agents/tracing. The SDK is not imported here.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field

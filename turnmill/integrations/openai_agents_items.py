@@ -3,8 +3,6 @@
 Source: openai-agents, src/agents/tracing/span_data.py; src/agents/models/chatcmpl_converter.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Final
 

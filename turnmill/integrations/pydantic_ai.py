@@ -1,7 +1,5 @@
 """Publish Pydantic AI's runs as they stream. Works with releases from 1.20 on; Pydantic AI is not imported here."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing

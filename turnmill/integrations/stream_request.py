@@ -1,7 +1,5 @@
 """Find the run of an event stream from its request, and shorten that request for the run's first record."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Filters for log lines that repeat while a broker or a store is away: of client libraries, and ours."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections import Counter

@@ -5,8 +5,6 @@ it is revoked; the next owner reads the others again. Each assignment is a *gene
 neither returned nor committed.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time

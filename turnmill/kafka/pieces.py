@@ -6,8 +6,6 @@ valid records of 24 MB. A piece is a batch itself: some of the records, not pack
 The format: https://kafka.apache.org/documentation/#messageformat
 """
 
-from __future__ import annotations
-
 import gzip
 import time
 from collections.abc import Callable, Iterator

@@ -4,8 +4,6 @@ No client library is used, since this must need no event loop, and do no retries
 Layout: https://kafka.apache.org/protocol#The_Messages_Metadata (version 2: the first with a cluster id).
 """
 
-from __future__ import annotations
-
 import socket
 import struct
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The Kafka producer of a publisher. Closing it does not wait for a broker that is away."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from itertools import chain

@@ -3,8 +3,6 @@
 Apache Kafka 4 just closes the connection for some wrong protocols; what is concluded from that here was observed.
 """
 
-from __future__ import annotations
-
 import ssl
 from asyncio import IncompleteReadError
 from collections.abc import Iterator

@@ -9,8 +9,6 @@ records; the worker makes a dead letter of it. A response that unpacks to too mu
 are asked for from then on.
 """
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import logging

@@ -1,7 +1,5 @@
 """Counts of a publisher's records, in total and by place."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -3,8 +3,6 @@
 `publish.transit` holds the records in memory, `publish.spooling` writes those to disk that the broker does not take.
 """
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections.abc import Awaitable, Callable

@@ -6,8 +6,6 @@
 The gateway answers when all records are safe. Only the token determines the tenant of the records.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Pure: times are passed as arguments. Events are encoded once, when they are adde
 caller may change the object afterwards.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from turnmill.errors import InvalidRecord, Reason

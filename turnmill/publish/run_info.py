@@ -1,7 +1,5 @@
 """The facts about a run beside its stream: the `run` object of the envelope."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, StringConstraints

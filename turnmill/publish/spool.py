@@ -13,8 +13,6 @@ survives a power cut once `fsync_all` of the descriptors of `unsynced` has retur
 later. Segments of dead processes are adopted at the start, in the order of their creation.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import logging

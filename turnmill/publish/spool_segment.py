@@ -7,8 +7,6 @@ A record has a checksum, which shows whether it is complete:
 Little-endian. The mark never occurs in UTF-8 text, so that the next record after a damaged one is found.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import struct

@@ -1,7 +1,5 @@
 """Write records to a publisher's spool when the broker is slow or away, or memory is full."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections import deque

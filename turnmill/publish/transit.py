@@ -10,8 +10,6 @@ A record is always in one of these places, and the places are sent in this order
 Without a spool there are only the first two places, and the first failure is final.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections import deque

@@ -4,8 +4,6 @@ The standard library's parser and writer recurse once per level. Their limit and
 version. They are tried first, since they are fast; what they refuse is parsed and written here without recursion.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

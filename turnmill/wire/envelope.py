@@ -10,8 +10,6 @@ tenant belongs to another run. `decode` is what the pipeline runs for each recor
 `topics.agent_event` has the same as a strict model, which lists everything that is wrong with a record.
 """
 
-from __future__ import annotations
-
 import gc
 import math
 import reprlib

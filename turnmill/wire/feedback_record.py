@@ -1,7 +1,5 @@
 """A record of the feedback topic: a person's or a program's judgement of a thread, a turn or a message. Pure."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from turnmill.errors import InvalidRecord, Reason

@@ -14,8 +14,6 @@ event may span several lines, the first "{" and the last "}", as APIs send whole
 may also follow SSE events: it reports an error.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Any, Final

@@ -3,8 +3,6 @@
 This reads a JSON array while it streams (`[{…}, {…}]`), and objects that are written over several lines.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Final, NamedTuple
 

@@ -4,8 +4,6 @@ orjson reads at most LEVELS levels in any case: that is its documented limit, an
 text for another reason and the standard library parses it, the same limit is checked here.
 """
 
-from __future__ import annotations
-
 import sys
 import threading
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Words that Claude Code 2.1 writes in the user's name into its requests: nobody has said them. Pure."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 REMINDER: Final = ("<system-reminder>", "</system-reminder>")

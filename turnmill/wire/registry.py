@@ -4,8 +4,6 @@ All other code for a wire is in its folder, `pipeline/dialects/NAME` with `-` as
 name. The `dialect` in the envelope is the name of a wire.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Literal

@@ -11,8 +11,6 @@ chunks of its adapters, pydantic models   serialized by their aliases, without f
 Pydantic's warnings are turned off: SDKs build their objects without validation, and the agent's log is not ours.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from typing import Any, Final

@@ -6,8 +6,6 @@ It is a header of the run's records, or `traceparent` in their `run` object.
 Trace Context: https://www.w3.org/TR/trace-context/#traceparent-header
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Sequence

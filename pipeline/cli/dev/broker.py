@@ -3,8 +3,6 @@
 These log to files, and are ready when they answer.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

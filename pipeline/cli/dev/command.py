@@ -1,7 +1,5 @@
 """`turnmill dev`: the whole pipeline on this machine, with the dashboard, in the foreground."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 import select

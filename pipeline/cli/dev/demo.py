@@ -1,7 +1,5 @@
 """`turnmill demo`: publishes recorded runs on a fresh broker, and proves that nothing was lost."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 import os

@@ -4,8 +4,6 @@ All state is in TURNMILL_HOME, so the next `dev` continues where this one ended.
 kill from the file that `Kills` writes, and requests a kill by SIGUSR1 (`pipeline/gateway/serving/dev.py`).
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -1,7 +1,5 @@
 """`turnmill assemble`: turns recorded streams into threads and messages, without a broker."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """`turnmill publish`: publishes recorded runs to the events topic, interleaved as by a fleet of agents."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import json

@@ -1,7 +1,5 @@
 """`turnmill import`: conversations that an application kept in its SDK's own messages -> threads."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path

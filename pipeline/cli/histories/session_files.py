@@ -1,7 +1,5 @@
 """The files in which coding agents keep sessions on this disk, and who reads them."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence

@@ -4,8 +4,6 @@ What comes behind the end of a run that is stored is a run of its own that conti
 its first event in RUN. The store knows how many events each of them has, so an import goes on where any other stopped.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The lines of a session's file, which grows while they are read."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BufferedReader

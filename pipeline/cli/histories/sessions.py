@@ -1,7 +1,5 @@
 """`turnmill import --from claude-code | codex | …`: sessions to the events topic, or to standard output."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import defaultdict

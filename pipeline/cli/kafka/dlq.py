@@ -1,7 +1,5 @@
 """`turnmill dlq`: lists, shows and redrives refused records."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections import Counter

@@ -1,7 +1,5 @@
 """`turnmill replay`: assembles a time range of the events topic again, into the store or another one."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import json

@@ -1,7 +1,5 @@
 """`turnmill topics`: the topics of the catalog, and those on the broker."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import json

@@ -4,8 +4,6 @@ A request is rebuilt from the store, which has it whole and redacted. An answer 
 they are available and agree with the store; otherwise, as when redaction changed the turn, it is rebuilt from the turn.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace

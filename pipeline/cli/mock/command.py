@@ -1,7 +1,5 @@
 """`turnmill mock`: its options and output."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Reads the calls of stored threads from the store, and their runs' events if the topic still has them."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress

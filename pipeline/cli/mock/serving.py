@@ -1,7 +1,5 @@
 """The mock's HTTP server: answers requests at the paths of providers' APIs with recorded answers."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable

@@ -1,7 +1,5 @@
 """`turnmill stop`, `steer` and `answer`: commands to open runs, sent through a gateway."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable

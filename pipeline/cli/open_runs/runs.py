@@ -1,7 +1,5 @@
 """`turnmill runs`: open runs, and threads that wait for an answer."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import asdict
 from typing import Final

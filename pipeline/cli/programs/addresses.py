@@ -1,7 +1,5 @@
 """The variables and arguments by which programs send their calls of models through a proxy on this machine. Pure."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

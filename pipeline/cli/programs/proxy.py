@@ -5,8 +5,6 @@
 The token keeps other users of the machine out, since whoever knows it can reach any server, as the program can.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """`turnmill run`: runs an unchanged program, and publishes its calls of models."""
 
-from __future__ import annotations
-
 import click
 
 from turnmill import command_line

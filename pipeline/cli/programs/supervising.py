@@ -1,7 +1,5 @@
 """Runs a program with its calls of models going through a proxy; passes on signals and the exit status."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -1,7 +1,5 @@
 """`turnmill rerun`: its options, and the choice of answers."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

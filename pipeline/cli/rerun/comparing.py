@@ -1,7 +1,5 @@
 """Compares two answers to one question: text, tools, tokens, cost, time, and the scores of a scorer."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import shlex

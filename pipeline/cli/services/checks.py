@@ -1,7 +1,5 @@
 """The checks of `turnmill doctor`, from settings and descriptions of topics, groups and stores. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta

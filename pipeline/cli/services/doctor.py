@@ -1,7 +1,5 @@
 """`turnmill doctor`: checks settings, broker, topics, groups and store, and gives advice."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import json

@@ -1,7 +1,5 @@
 """`turnmill gateway`: takes runs over HTTP; serves threads, live streams, usage and the dashboard."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import os

@@ -1,7 +1,5 @@
 """`turnmill worker`: run roles of the pipeline until a signal stops them."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 

@@ -1,7 +1,5 @@
 """`turnmill audit`: who changed or exported something."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """Writes the lines of an export as JSON lines or Parquet. The same lines give the same bytes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass

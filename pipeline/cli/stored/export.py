@@ -1,7 +1,5 @@
 """`turnmill export`: stored threads as JSON lines, in the SDKs' own formats, or as data sets."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Final

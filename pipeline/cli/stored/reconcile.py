@@ -1,7 +1,5 @@
 """`turnmill usage reconcile`: a provider's own usage beside that of the store."""
 
-from __future__ import annotations
-
 import sys
 from datetime import UTC, date, datetime, timedelta
 from typing import TextIO

@@ -1,7 +1,5 @@
 """The store of a command, its audit entries, and the options and look-ups by id of commands on stored threads."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """`turnmill store` and `turnmill archive`: the store's schema, sums, retention and index; an archive in tables."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

@@ -1,7 +1,5 @@
 """`turnmill tenants`: erases all data of a tenant, and checks that nothing is left."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from collections.abc import Callable, Coroutine

@@ -3,8 +3,6 @@
 All content is printed as plain text: Rich markup and escape sequences in it have no effect.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """`turnmill threads` and `turnmill search`: the stored threads, and searches in their turns."""
 
-from __future__ import annotations
-
 import html
 import json
 import re

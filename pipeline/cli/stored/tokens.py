@@ -1,7 +1,5 @@
 """`turnmill tokens`: the tokens in the store, which all its gateways accept."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar
 

@@ -1,7 +1,5 @@
 """`turnmill usage`: tokens, cost, turns, errors and times, from the stored turns."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

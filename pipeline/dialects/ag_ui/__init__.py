@@ -1,7 +1,5 @@
 """AG-UI, the protocol between agents and the interfaces of their users, and its messages."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final
 

@@ -29,8 +29,6 @@
 Source: ag-ui-protocol/ag-ui, and how its client reads a stream (defaultApplyEvents).
 """
 
-from __future__ import annotations
-
 from functools import wraps
 from typing import Any, Final
 

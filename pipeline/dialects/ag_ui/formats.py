@@ -6,8 +6,6 @@ sources and errors can't be expressed in these messages and are left out.
 Back: histories of AG-UI messages (`agent.messages`, or `messages` of a RunAgentInput) -> exchanges.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, Final
 

@@ -4,8 +4,6 @@ The body has the whole conversation. Its messages after the assistant's last are
 client, and the user's messages.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder

@@ -1,7 +1,5 @@
 """Texts, thoughts and calls of an AG-UI stream, from deltas: the hot path."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder

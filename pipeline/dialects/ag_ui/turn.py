@@ -4,8 +4,6 @@ Adjacent messages of the assistant and thoughts are one response, up to the next
 one message the text comes before its calls, as in AG-UI's client.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from pipeline.assembly.builder import Builder

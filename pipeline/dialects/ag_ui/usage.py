@@ -1,7 +1,5 @@
 """Tokens in AG-UI streams: of the run in its last event, and as servers write them of each call."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder

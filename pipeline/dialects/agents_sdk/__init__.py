@@ -1,7 +1,5 @@
 """The Agents SDK streaming contract."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final
 

@@ -19,8 +19,6 @@ One message contains several calls of the model: content that comes when a respo
 the next response. Events without a messageId belong to the newest message.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder

@@ -4,8 +4,6 @@ One message of the wire contains several calls of the model, and messages may be
 `messages` (messageId -> Open) and `calls` (toolCallId -> OpenCall).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Final
 

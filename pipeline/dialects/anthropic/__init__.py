@@ -1,7 +1,5 @@
 """Anthropic's Messages API, and its messages."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final
 

@@ -23,8 +23,6 @@ A rewind takes lines out of the file: what is said next continues the run before
 other session's lines; its own runs belong to that one's thread.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final

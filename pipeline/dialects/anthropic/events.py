@@ -22,8 +22,6 @@
 | any other | SystemMessage data-app-TYPE |
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder

@@ -8,8 +8,6 @@ the message after their calls, before any text; an unanswered call is left out, 
 Back: histories of the Messages API (`messages`) -> exchanges.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final

@@ -9,8 +9,6 @@ META is not part of the canonical hash. Its value is an object, in the wire's na
     prompt, file  fields of the block beside its content (title, context, citations, …)
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Final
 

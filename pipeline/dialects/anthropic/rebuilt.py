@@ -1,7 +1,5 @@
 """Restores the whole message of Anthropic's API, and its events, from a stored response. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 

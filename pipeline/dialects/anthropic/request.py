@@ -7,8 +7,6 @@ In a thread that the server keeps (`"thread": {"type": "continue", …}`), a bod
 `system` and `tools`, which are those of the call that began it.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from pipeline.dialects.anthropic.keys import note

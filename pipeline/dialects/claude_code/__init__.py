@@ -1,7 +1,5 @@
 """Claude Code's stream-json, which is what its Agent SDK reads, too."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final
 

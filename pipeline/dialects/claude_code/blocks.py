@@ -4,8 +4,6 @@ They differ from those of the wire `anthropic`: a line contains whole blocks, an
 are those of that wire.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from pipeline.dialects.anthropic.keys import META

@@ -5,8 +5,6 @@ shows: titles, compactions, small models. What a model has used above the respon
 the answer, and the model's cost is shared by its responses in proportion to what their tokens cost.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, Final

@@ -28,8 +28,6 @@ A repeated line with the same `uuid` counts once. Session transcripts look alike
 converts them to such lines (`transcript.py`), in runs that are marked as imported.
 """
 
-from __future__ import annotations
-
 from functools import wraps
 from typing import Final
 

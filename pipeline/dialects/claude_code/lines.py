@@ -1,7 +1,5 @@
 """Lines of the conversation: the model's output and input."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder

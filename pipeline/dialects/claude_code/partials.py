@@ -4,8 +4,6 @@ A whole message's content is read from its lines, and only tokens and stop reaso
 broke off has only these events. A text that is open when events are missing is not continued.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from pipeline.assembly.builder import Builder

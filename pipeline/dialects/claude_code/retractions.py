@@ -5,8 +5,6 @@
 nothing. What is taken back is in `meta:retracted` of the turn.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any, Final
 

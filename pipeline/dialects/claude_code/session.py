@@ -6,8 +6,6 @@ form a thread of their own: it is `spawned_from` the thread with the call that s
 Anthropic's `input_tokens` exclude those of caches; here they include cache reads and writes.
 """
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass, field
 from typing import Any, Final

@@ -16,8 +16,6 @@ it continues the run of the parent, so an edit of an earlier prompt is a branch.
 | any other | an event of the run, kept as SystemMessage data-app-TYPE |
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Google's Gemini API (`generateContent`, `streamGenerateContent`), and its contents."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final
 

@@ -6,8 +6,6 @@ come in pieces (`partialArgs`) is one part as well, until a piece no longer has 
 padded with null up to an index beyond its end.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 from itertools import pairwise

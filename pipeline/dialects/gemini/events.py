@@ -18,8 +18,6 @@ A whole answer has the form of a piece of a stream. Older models write a `finish
 one still belong to the call. Other candidates are alternatives: SystemMessage `custom:choice`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final

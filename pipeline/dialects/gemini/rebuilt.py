@@ -1,7 +1,5 @@
 """Restores the whole GenerateContentResponse, and the pieces of its stream, from a stored response. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Final
 

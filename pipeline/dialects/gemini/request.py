@@ -7,8 +7,6 @@ Calls and results may lack ids. A call without one, also of the provider's code,
 calls of the conversation; a result without one belongs to the first unanswered call of its function.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any, Final
 

@@ -14,8 +14,6 @@ A message is written again whenever it has grown: by thoughts, tokens, calls, or
 Earlier versions keep a session in one JSON object, whose `messages` are such lines.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Google ADK's Events: its streams, and the sessions that it keeps."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 

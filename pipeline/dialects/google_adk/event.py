@@ -1,7 +1,5 @@
 """Parses an Event of ADK: its speaker, its parts, and its other fields; and a run's memory of its Events."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Sequence

@@ -17,8 +17,6 @@ Events have no type: their content decides. The stream has no last event either:
 Fragments whose whole event never came show that the run broke off, even if that `end` is `complete`.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final, NamedTuple
 
 from pipeline.assembly.builder import Builder

@@ -6,8 +6,6 @@ results; signatures of other providers, and everything outside the conversation,
 Back: sessions of ADK, as their events, or bare Contents -> exchanges.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final

@@ -14,8 +14,6 @@ Fields that ThreadProtocol lacks are kept in `meta:adk` of the part, under ADK's
 ADK's servers write camelCase, Python's `model_dump` snake_case: both become camelCase here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, Final

@@ -3,8 +3,6 @@
 Facts beside the conversation become system messages: state, artifacts, transfers, errors, sources.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, Final
 

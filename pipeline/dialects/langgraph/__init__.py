@@ -1,7 +1,5 @@
 """LangGraph's streams, and the messages of LangChain."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final
 

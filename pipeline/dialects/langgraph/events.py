@@ -29,8 +29,6 @@
 Source: langchain-ai/langgraph (pregel, langgraph-api), and how `add_messages` changes the state.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 

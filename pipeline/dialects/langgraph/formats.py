@@ -7,8 +7,6 @@ can't be expressed and are left out.
 Back: histories of LangChain messages (a graph's `state["messages"]`), in any of their serialisations -> exchanges.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Joins the chunks of a message, as langchain-core adds them up (AIMessageChunk.__add__)."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from topics.json_text import Fields

@@ -4,8 +4,6 @@ Fields that ThreadProtocol lacks are kept under META, by LangChain's names. Sour
 (messages/block_translators of both).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Protocol v3: messages as content blocks that begin, grow and end; states and updates as in the other forms."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from pipeline.dialects.langgraph.stream import Entry, Stream

@@ -6,8 +6,6 @@ Where a run begins and ends is shown by checkpoints, the states of a graph's thr
 are read: the states themselves contain everything that a graph keeps, and `debug` the headers of a request.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder

@@ -3,8 +3,6 @@
 Every form is converted to a mode, a namespace (of the sub-graph; empty for the root) and data.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final, NamedTuple
 
 from topics.json_text import Fields

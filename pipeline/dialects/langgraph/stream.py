@@ -4,8 +4,6 @@ Whole messages of updates and states are authoritative; chunks and snapshots com
 the state: a router's thoughts, a failed attempt, an agent inside a tool.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Conversion of the messages of a LangGraph run to the responses and requests of its turn."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """The stream events of OpenAI's Agents SDK."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final
 

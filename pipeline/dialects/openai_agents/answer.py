@@ -5,8 +5,6 @@ deltas, which are mainly for live readers. Items are distinguished by their `out
 0 for all, open one item after the other.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any, Final
 

@@ -18,8 +18,6 @@
 The stream has no last event: the publisher's `end` is the end.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder

@@ -12,8 +12,6 @@ under OpenAI's names. Ids that an adapter made up (FAKE_ID) are left out. `*_out
 tools, become tool-returns.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """The model's events (`raw_response_event`): those of the Responses API, one model call after the other."""
 
-from __future__ import annotations
-
 from operator import is_
 from typing import Any, Final
 

@@ -4,8 +4,6 @@ Strings are appended; null, "" and missing keys change nothing. The wire has no 
 response has one thought, one text, one refusal, one transcript, then files, then calls.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 from collections.abc import Sequence

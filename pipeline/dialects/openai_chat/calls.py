@@ -8,8 +8,6 @@ refuses the call later, is `meta:thought_signature`, too, as on all wires: it is
 `provider_specific_fields` or behind the id (LiteLLM), or in `function` (Portkey).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final

@@ -16,8 +16,6 @@ Other choices are alternatives: SystemMessage `custom:choice`. The last usage in
 the count before it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, NamedTuple

@@ -8,8 +8,6 @@ unanswered one is left out, unless the thread ends with it.
 Back: histories of Chat Completions (`messages`) -> exchanges.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, Final
 

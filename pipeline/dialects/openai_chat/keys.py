@@ -16,8 +16,6 @@ META is not part of the canonical hash. Its value is an object, in the wire's na
 REFUSAL marks the text of a refusal, on all wires.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Final
 

@@ -6,8 +6,6 @@ tool       tool_call_id, content; function: the same, by name
 system, developer   configuration: not stored
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Final
 

@@ -8,8 +8,6 @@ A stream has pieces of blocks by their `index`; Portkey's are {index, delta}, wi
 comes as a text, too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """The usage in a chunk of Chat Completions: where servers write it, and counts that they leave out of the prompt's."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from pipeline.dialects.wire_values import number_or_none

@@ -1,7 +1,5 @@
 """OpenAI's Responses API, and its items."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final
 

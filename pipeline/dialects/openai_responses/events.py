@@ -25,8 +25,6 @@
 Over a WebSocket, several calls may be under way at the same time, each in a lane that its events name (`stream_id`).
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder

@@ -8,8 +8,6 @@ thread ends with it.
 Back: histories of the Responses API (input items) -> exchanges.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from hashlib import sha256
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Conversion of whole items of a response's output to parts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 

@@ -13,8 +13,6 @@ REFUSAL marks the text of a refusal, on all wires. FAKE_ID is what OpenAI's Agen
 provider has no id: no server knows it.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Final
 

@@ -4,8 +4,6 @@ The terminal event's output replaces finished items of its types, these replace 
 the deltas. An item is found by `output_index`, or without it by its id, or else is the newest.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any, Final
 

@@ -4,8 +4,6 @@
 outputs of tools.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from pipeline.dialects.model_calls import RequestReader

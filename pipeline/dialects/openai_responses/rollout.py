@@ -21,8 +21,6 @@ Items without an envelope, as in older versions, are read likewise. A forked ses
 session's lines; the copied runs belong to that session's thread, and are left out.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from hashlib import sha256

@@ -1,7 +1,5 @@
 """What a response is billed for: its tokens, the tier that served it, and the searches of its items."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

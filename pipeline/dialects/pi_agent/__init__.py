@@ -1,7 +1,5 @@
 """pi-agent-core's AgentEvents, and the messages that pi keeps."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final
 

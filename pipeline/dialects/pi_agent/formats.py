@@ -7,8 +7,6 @@ calls with results; content by URL becomes a text with the URL.
 Back: histories of pi-agent-core (`agent.state.messages`) -> exchanges.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final

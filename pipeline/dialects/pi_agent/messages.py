@@ -10,8 +10,6 @@ Fields that ThreadProtocol lacks are kept in `meta:pi` of the part or message, u
 `pipeline.dialects.pi_agent.formats` restores the messages. Timestamps are epoch ms.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeGuard

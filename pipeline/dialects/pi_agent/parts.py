@@ -9,8 +9,6 @@ Fields that ThreadProtocol lacks are kept under `meta:pi`, by pi's names. A resp
 only in `meta:partial`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final

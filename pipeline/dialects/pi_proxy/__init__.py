@@ -1,7 +1,5 @@
 """pi-agent-core's proxy stream."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from pipeline.assembly.dialect import Dialect

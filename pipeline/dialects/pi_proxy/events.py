@@ -15,8 +15,6 @@ The first terminal event counts. An event at which pi's client throws makes the 
 the turn is interrupted. The request body, not the stream, contains model, provider, user prompts and tool results.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field

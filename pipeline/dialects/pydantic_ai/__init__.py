@@ -1,7 +1,5 @@
 """Pydantic AI's event stream, and its messages."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final
 

@@ -22,8 +22,6 @@ A result contains the whole history; the run's messages begin at its `new_messag
 turn; if that request contains more than these, PROMPT_AT keeps their positions.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder

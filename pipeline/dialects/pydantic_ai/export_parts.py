@@ -3,8 +3,6 @@
 Each function returns a list: empty if Pydantic AI can't express the part.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any, Final

@@ -8,8 +8,6 @@ user prompt of two pieces, the name and the text, without tool calls and thought
 Back: histories of Pydantic AI (ModelMessagesTypeAdapter, `result.all_messages()` of 1.20 to 2.68) -> exchanges.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any, Final

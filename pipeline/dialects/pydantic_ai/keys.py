@@ -3,8 +3,6 @@
 The keys are not part of the canonical hash; `messages` writes them, `export` restores the SDK's messages from them.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 EXACT: Final = "meta:pydantic_ai"  # of a message or user turn: its fields beside ThreadProtocol's; null: it had none

@@ -5,8 +5,6 @@ Parts keep Pydantic's names for fields that ThreadProtocol lacks (`outcome`, `re
 conversation: they are stored under EXACT, which is not hashed, so that the export can restore them exactly.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from functools import partial

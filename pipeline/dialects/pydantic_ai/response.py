@@ -4,8 +4,6 @@ A response begins at a part_start without `previous_part_kind`, and ends at a pa
 the first tool event. Every part stays open until then: deltas of a part may follow its premature part_end.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Final
 

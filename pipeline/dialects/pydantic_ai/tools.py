@@ -5,8 +5,6 @@ unknown tools after the others. If output tools (those whose call is the run's a
 functions, their results come first: 1.x always does so.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from pipeline.assembly.builder import Builder

@@ -1,7 +1,5 @@
 """The messages of a run's result: they replace those of the events, but for what a processor of the history removed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """ThreadProtocol itself, as a wire and as the format of whole threads."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from pipeline.assembly.dialect import Dialect, Format

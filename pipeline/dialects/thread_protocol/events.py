@@ -13,8 +13,6 @@ The object's fields may also stand beside `type`. An event that violates the spe
 No event here ends a run: the publisher does.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder

@@ -1,7 +1,5 @@
 """The AI SDK's UI message stream, and its UI messages."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final
 

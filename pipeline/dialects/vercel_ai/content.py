@@ -1,7 +1,5 @@
 """Text and file parts of UI messages -> user content and file content of ThreadProtocol."""
 
-from __future__ import annotations
-
 import base64
 from typing import Any
 

@@ -31,8 +31,6 @@
 Source: the AI SDK's "Stream Protocols" page, and its reader (processUIMessageStream).
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder, End

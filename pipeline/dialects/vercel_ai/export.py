@@ -4,8 +4,6 @@ A user turn becomes user messages, an agent turn one assistant message, each res
 the UI message stream are restored as in the SDK; those of other wires get the SDK's form where it has one.
 """
 
-from __future__ import annotations
-
 from itertools import takewhile
 from typing import Any, Final
 

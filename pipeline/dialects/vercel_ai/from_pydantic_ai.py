@@ -8,8 +8,6 @@
 5. Calls that an output tool made needless have no result in the stream, but one in its messages.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from typing import Any
 

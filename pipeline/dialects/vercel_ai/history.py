@@ -3,8 +3,6 @@
 A message of the assistant is read as the stream that would have made it, by the handlers of the dialect.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

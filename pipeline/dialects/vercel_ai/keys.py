@@ -17,8 +17,6 @@ own names:
     system message   fields of the event beside its type and data; of a source: providerMetadata
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 META: Final = "meta:vercel"

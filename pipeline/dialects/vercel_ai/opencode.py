@@ -15,8 +15,6 @@
 | `compaction`, and any other part | SystemMessage data-app-opencode.TYPE |
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final

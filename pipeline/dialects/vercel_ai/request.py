@@ -5,8 +5,6 @@ If the last message is the assistant's, this stream continues it: after an appro
 ran in the client.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Handlers of a UI message stream's files, sources, data, steering messages and unknown events."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pipeline.assembly.builder import Builder

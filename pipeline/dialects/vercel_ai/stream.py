@@ -1,7 +1,5 @@
 """The state of a UI message stream's handlers, and the small functions that they share."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial

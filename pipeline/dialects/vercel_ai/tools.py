@@ -5,8 +5,6 @@ the same message. A result that comes before its call waits for it. `providerExe
 builtin-tool-call and builtin-tool-return.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder

@@ -3,8 +3,6 @@
 Both are logged once a minute for the same caller and place, and only if the store keeps entries.
 """
 
-from __future__ import annotations
-
 from contextlib import suppress
 from dataclasses import asdict
 from typing import Annotated, Final

@@ -1,7 +1,5 @@
 """Authentication: a bearer token, a JSON Web Token or a session's cookie -> a principal."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final

@@ -1,7 +1,5 @@
 """JSON Web Tokens (RFC 7519), signed by a key of the issuer's JWKS (RFC 7517)."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 import time

@@ -1,7 +1,5 @@
 """Bounds on callers: requests a second and at once, bytes of bodies, and pauses within them."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 import time

@@ -4,8 +4,6 @@ A principal with a tenant can access that tenant's threads and nothing else. Wit
 threads: if there are several tenants, bind every token to its tenant.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 

@@ -1,7 +1,5 @@
 """FastAPI dependencies by which a route admits a caller: they check token, scope, address and rate."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Annotated, Any

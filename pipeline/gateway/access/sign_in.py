@@ -3,8 +3,6 @@
 Authlib implements the protocol. Loaded only if TURNMILL_GATEWAY_OIDC is set.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import logging

@@ -1,7 +1,5 @@
 """The tokens of the store in a gateway's memory: at most a second old, or five minutes while the store is away."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Awaitable, Callable

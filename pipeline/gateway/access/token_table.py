@@ -3,8 +3,6 @@
 Tokens are random, so storing a plain SHA-256 of them is safe.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import ipaddress

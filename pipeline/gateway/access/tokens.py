@@ -1,7 +1,5 @@
 """Tokens over HTTP: make, list, rotate with an overlap, revoke. A token grants at most what its maker has."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Annotated, Final
 

@@ -1,7 +1,5 @@
 """What is used of each budget, held in the gateway's memory so that a check costs no query."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping

@@ -1,7 +1,5 @@
 """Budgets over HTTP: how much is used, and whether a program may start a run."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from fastapi import APIRouter, Query

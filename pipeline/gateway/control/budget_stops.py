@@ -3,8 +3,6 @@
 What open runs have used so far counts as used.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections import Counter

@@ -1,7 +1,5 @@
 """Who gives a command over HTTP, to which thread, and what the body of the request says."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 

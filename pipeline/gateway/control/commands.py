@@ -3,8 +3,6 @@
 It reads these topics from the first command, or the first publisher's stream, on; an unused gateway reads nothing.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence

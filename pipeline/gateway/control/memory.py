@@ -1,7 +1,5 @@
 """The commands that a gateway remembers, and the records by which it reports their state. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final

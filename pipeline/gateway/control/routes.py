@@ -1,7 +1,5 @@
 """Stopping, steering and answering runs over HTTP, the state of such commands, and their stream for publishers."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncGenerator
 from typing import Annotated, Any, Final, Literal
 

@@ -1,7 +1,5 @@
 """The streams by which publishers receive commands."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field

@@ -3,8 +3,6 @@
 `GET /v1/ledger` is the loss ledger, which counts every run on the topic as stored, dead or open.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

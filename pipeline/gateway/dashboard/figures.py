@@ -9,8 +9,6 @@ responses end; turns, their errors and their cost from finished turns, priced as
 once.
 """
 
-from __future__ import annotations
-
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field

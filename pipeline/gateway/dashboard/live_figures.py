@@ -3,8 +3,6 @@
 All readers share them; they are updated only while there are readers.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence

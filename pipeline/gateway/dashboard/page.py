@@ -1,7 +1,5 @@
 """The page at `/` and its static files. They contain no data, and load nothing from other hosts."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass
 from functools import cache

@@ -1,7 +1,5 @@
 """Saved views over HTTP: addresses of the dashboard with their filters, private or shared within the tenant."""
 
-from __future__ import annotations
-
 from typing import Annotated
 from uuid import uuid4
 

@@ -1,7 +1,5 @@
 """Facts about an uploaded run that its stream doesn't hold: from the query, headers, or the body's first event."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, Field, StringConstraints, ValidationError

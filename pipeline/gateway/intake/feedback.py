@@ -1,7 +1,5 @@
 """Feedback over HTTP, published to its topic."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from typing import Annotated, Final
 

@@ -1,7 +1,5 @@
 """Runs over HTTP: the body of an upload is the stream of a run, published as it arrives."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import suppress
 from functools import partial

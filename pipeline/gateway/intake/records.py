@@ -3,8 +3,6 @@
 They have the form of the events topic, but a thread may have any name, and its tenant is that of the token.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Uploads: the bytes of each as published events, their numbers, and each tenant's share of the spool in an outage."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager

@@ -1,7 +1,5 @@
 """The deleted threads, as far as live streams and figures need them."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections import OrderedDict

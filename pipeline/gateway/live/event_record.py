@@ -1,7 +1,5 @@
 """A record of the events topic, decoded once for all its readers in a gateway. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Server-Sent Events as an ASGI response (WHATWG HTML, "9.2 Server-sent events")."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, suppress

@@ -4,8 +4,6 @@ It starts with the first listener. Each listener first reads its past with a sep
 where that ends. After a failure the follower continues at its last offset, so listeners miss nothing.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections import deque

@@ -1,7 +1,5 @@
 """Following a thread in the partitions that its records are in: recent ones from memory, others from the broker."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Iterable, Sequence

@@ -7,8 +7,6 @@ before that from the broker. `Reading` turns records into events, each seq of a 
 `InOrder` returns the frames of one run in the order of their seq, whatever order they arrive in.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left
 from collections import deque

@@ -1,7 +1,5 @@
 """Live streams: a thread's runs as they happen, from the broker."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import AsyncGenerator
 from contextlib import suppress

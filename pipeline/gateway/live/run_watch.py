@@ -3,8 +3,6 @@
 It starts at the first request for open runs, or the first scrape of `/metrics`, and then goes on.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final
 

@@ -4,8 +4,6 @@ The tail joins the gateway's follower at the first live stream. It begins `live_
 began; readers wait until it has reached the end.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import aclosing, asynccontextmanager

@@ -5,8 +5,6 @@ short answer (docs/performance.md). Nothing is followed, decoded, kept or added:
 no `.netrc`.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import aiohttp

@@ -1,7 +1,5 @@
 """One exchange with an upstream: the request, and its answer to the client as it comes, or why it was stopped."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress

@@ -4,8 +4,6 @@ Each side has another connection, so headers about the connection (RFC 9110, 7.6
 on it, stop here. So do cookies and rules for browsers: they apply to the gateway's host, which several upstreams share.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Final
 

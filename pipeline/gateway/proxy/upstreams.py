@@ -8,8 +8,6 @@ A path may also hold the gateway's token, for programs that can set an address a
 It is taken out of the path before anything else sees the request, so that no log of the gateway's can hold it.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Final

@@ -1,7 +1,5 @@
 """Holding threads over HTTP: a held thread is neither deleted nor does it expire."""
 
-from __future__ import annotations
-
 from fastapi import APIRouter
 from pydantic import BaseModel
 

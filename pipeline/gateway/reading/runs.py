@@ -1,7 +1,5 @@
 """Routes that list open runs, and the threads whose runs wait for an answer of a person or a program."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated, Final, Literal
 

@@ -1,7 +1,5 @@
 """Full-text search in conversations, over HTTP."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Response

@@ -1,7 +1,5 @@
 """Usage over HTTP: what was used, by whom, when. It is read from stored turns, so a replay never counts twice."""
 
-from __future__ import annotations
-
 from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Query, Response

@@ -1,7 +1,5 @@
 """Webhooks over HTTP: where a tenant's turns, deletions and budget notices are sent."""
 
-from __future__ import annotations
-
 import secrets
 from typing import Annotated, Final
 from uuid import uuid4

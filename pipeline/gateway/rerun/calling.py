@@ -5,8 +5,6 @@ Sends that request to its model, turns the answer into events of its wire, assem
 Two answers to the same question are compared by text, tools, tokens, cost and time.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

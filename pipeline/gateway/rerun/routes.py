@@ -4,8 +4,6 @@ Only the operator decides where requests go: to the known providers, or to anoth
 environment sets for one of them. Callers can't name an address.
 """
 
-from __future__ import annotations
-
 import os
 from typing import Annotated, Any, Final
 

@@ -1,7 +1,5 @@
 """The gateway as an ASGI app: the routes of its parts; around them admission, headers, metrics, answers to failures."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping

@@ -1,7 +1,5 @@
 """Endpoints that kill the worker, and list past kills; only in the gateway of `turnmill dev`."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

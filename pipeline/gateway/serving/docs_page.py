@@ -1,7 +1,5 @@
 """`/docs`: the OpenAPI document as a page without scripts, and what each kind of problem means."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from html import escape
 from pathlib import Path

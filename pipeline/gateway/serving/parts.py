@@ -1,7 +1,5 @@
 """The parts of the gateway: a table. What isn't a row has no routes, remembers nothing, and runs nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module

@@ -1,7 +1,5 @@
 """The app behind a socket: uvicorn, with limits on slow, large and numerous requests, and an orderly stop."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import socket

@@ -1,7 +1,5 @@
 """The state of the gateway and of the pipeline behind it, probes, metrics, and how long the event loop is blocked."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from typing import Annotated, Final

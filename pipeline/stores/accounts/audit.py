@@ -3,8 +3,6 @@
 Processes add them in the background (`AuditTrail`): no request waits for them, and losses are counted.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import re

@@ -1,7 +1,5 @@
 """Tokens created by the API and the command line: whose they are, what they permit, and until when."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace

@@ -1,7 +1,5 @@
 """Saved views: an address of the dashboard with its filters, for its owner or for their tenant."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 
 from sqlalchemy import ColumnElement, delete, func, insert, select

@@ -4,8 +4,6 @@ So buckets are accessed in the same way, with the credentials of the cloud's var
 Its calls block.
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterator
 from functools import lru_cache

@@ -4,8 +4,6 @@ Tables of turns and of usage are merged alike: their rows name a turn (`KEY`) an
 (`RANK`); all rows of a turn are added and removed together. The rank is pipeline.turns.thread_document.rank.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 

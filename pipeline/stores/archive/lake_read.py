@@ -5,8 +5,6 @@ the records' times, epoch ms. A segment within this range is written already. Th
 of a deleted and recreated topic, whose offsets begin anew. Functions that take a table block.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta

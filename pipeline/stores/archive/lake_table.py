@@ -4,8 +4,6 @@ Files are never changed: a commit names the files that it removes and adds, and 
 first; otherwise it is computed again from the new state. So each snapshot contains each turn once.
 """
 
-from __future__ import annotations
-
 import logging
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Upkeep of a lake's table: joins small files, removes old snapshots and unreferenced files. Its calls block."""
 
-from __future__ import annotations
-
 import logging
 import re
 import time

@@ -10,8 +10,6 @@ ROOT/feedback/day=2026-01-20/TOPIC-PARTITION-BEGIN-END.parquet contains the day'
 time, as on the topic: of each id, readers take the last record, unless it retracts the feedback.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import re

@@ -3,8 +3,6 @@
 A row is a turn record: columns for the fields that queries need, the turn and the rest as JSON text, as in the store.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Files that are written completely and synced to disk, or not at all."""
 
-from __future__ import annotations
-
 import os
 import uuid
 from itertools import takewhile

@@ -1,7 +1,5 @@
 """Moves large values of turn records to the content store, before the records are published; references stay."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Final
 

@@ -8,8 +8,6 @@ of it. So a commit of new values need not be synced, a lost index is rebuilt, an
 failure catches up. Erasures, and values that are referred to again, are synced.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import sqlite3

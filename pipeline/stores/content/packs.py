@@ -5,8 +5,6 @@ lock is repaired by the next process that finds it: incomplete data after the la
 failure, is cut off, and records that the index lacks are added to it. A pack without values is deleted.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import time

@@ -5,8 +5,6 @@ Within a thread the same content is the same object, and writing it again change
 thread's objects are deleted with it, without counting references, and nobody can find out what another tenant has.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import re

@@ -4,8 +4,6 @@ Rows are derived from the turn alone and replaced with it, so a replay can't cou
 any rows: those of the whole turn (`turns`, `interrupted`, `errors`) are counted on the row of its last response.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """The SQLAlchemy engine for a store's URL, set up so that committed transactions survive a power cut."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import suppress
 from functools import partial

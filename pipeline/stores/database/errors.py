@@ -1,7 +1,5 @@
 """The branch of the error tree (`turnmill.errors`) that only the pipeline knows: the store's."""
 
-from __future__ import annotations
-
 from turnmill.errors import CallerError, TurnmillError
 
 

@@ -8,8 +8,6 @@ rows, as they are an array for each column on Postgres, a JSON list on SQLite. B
 For `IN (VALUES …)` with several rows SQLite 3.40 reads the whole table, and Postgres plans each row.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final
 

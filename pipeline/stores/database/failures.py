@@ -1,7 +1,5 @@
 """Converts a database's error to a StoreError with advice, transient or not. Passwords are left out."""
 
-from __future__ import annotations
-
 import sqlite3
 from typing import Final
 

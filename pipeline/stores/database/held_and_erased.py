@@ -1,7 +1,5 @@
 """The marks of threads: erased for good; held, so neither deleted nor expired; expired, but for remnants."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 

@@ -14,8 +14,6 @@ deleted turn's id is not given again before 2 million further turns, and then on
 it by then: all rows that name a turn are deleted in one transaction with it.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache

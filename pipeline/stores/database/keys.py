@@ -1,7 +1,5 @@
 """The names of threads, turns and agents in rows: text that every database can store; turns as bytes. Cursors. Pure."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import re

@@ -1,7 +1,5 @@
 """The schema's revision: read it, upgrade it, refuse what does not fit."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from importlib import import_module

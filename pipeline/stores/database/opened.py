@@ -1,7 +1,5 @@
 """A connection that is made when it is first needed, once for all who need it."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Awaitable, Callable

@@ -4,8 +4,6 @@ A session with a standby, or with a server that was read-only when the session b
 the connection is not enough: a pooler such as PgBouncer keeps the session, and hands it to the next client.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import asyncpg

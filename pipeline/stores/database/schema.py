@@ -9,8 +9,6 @@ The id of a turn begins with its time and ends with a rising number (`stores.dat
 when a newer revision replaces it; `stores.database.ids` says when it is given again. Times are epoch ms.
 """
 
-from __future__ import annotations
-
 from sqlalchemy import (
     JSON,
     BigInteger,

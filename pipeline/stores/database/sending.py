@@ -9,8 +9,6 @@ A transaction is written once, with `await`, for both databases. On SQLite it ca
 suspends, so the coroutine runs to its end without an event loop.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from functools import cache

@@ -1,7 +1,5 @@
 """The thread store, in SQLite or Postgres: opening it, its schema, transactions; every failure is a StoreError."""
 
-from __future__ import annotations
-
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence

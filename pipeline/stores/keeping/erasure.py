@@ -1,7 +1,5 @@
 """Permanent erasure of a thread and its sub-agents' threads: rows, large values, archive."""
 
-from __future__ import annotations
-
 import asyncio
 import sqlite3
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """Holds of a store's threads: setting, lifting and listing them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from sqlalchemy import delete, select

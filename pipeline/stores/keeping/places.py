@@ -4,8 +4,6 @@ A test holds these tables against the schema, the catalog of topics and the sett
 what becomes of it. `turnmill tenants check` walks them, and so does the table of docs/retention.md.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Erasure of a tenant: of all its threads, wherever data of them is stored; and the proof that nothing remains."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial

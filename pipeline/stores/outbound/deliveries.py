@@ -4,8 +4,6 @@ Only the first delivery of a lane (a webhook and a thread) is due at some time; 
 the deliveries of a thread stay in order, and a delayed delivery blocks no other thread.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple

@@ -4,8 +4,6 @@ A notice is written in the transaction of the change that it reports, and waits 
 so none is lost, and none is sent of a change that was rolled back.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from typing import Any, Final
 from uuid import uuid4

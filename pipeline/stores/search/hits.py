@@ -6,8 +6,6 @@ has enough, but first it gathers all hits of words that are given by a prefix. P
 newest turns are scanned first, and these indexes are used only if few of them match.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

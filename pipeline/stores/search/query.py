@@ -7,8 +7,6 @@ with punctuation inside (`foo.bar`) is a phrase. Nothing else has a meaning: eac
 was parsed here, and never a caller's syntax.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Sequence

@@ -3,8 +3,6 @@
 A snippet is HTML: all text in it is escaped, and hits stand between `<mark>` and `</mark>`.
 """
 
-from __future__ import annotations
-
 import html
 import math
 import re

@@ -1,7 +1,5 @@
 """Lists of threads, also of those in which a tool was called."""
 
-from __future__ import annotations
-
 from sqlalchemy import select
 
 from pipeline.stores.database.keys import encode_cursor

@@ -8,8 +8,6 @@ those for tenant, agent, role and the called tools. SQLite's FTS5 reads them as 
 their positions as a tsvector.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final

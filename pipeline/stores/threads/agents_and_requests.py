@@ -3,8 +3,6 @@
 Each body of a request is stored once for its tenant, and each of its large members once.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 import re

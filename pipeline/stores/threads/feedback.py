@@ -4,8 +4,6 @@ The broker's clock may go back, and a topic made anew begins again with small of
 has a larger offset than the stored one, or a later time than all before.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 

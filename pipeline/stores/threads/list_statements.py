@@ -1,7 +1,5 @@
 """The SQL of lists of threads: which rows of `threads` are in them, by what a caller asks for. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final

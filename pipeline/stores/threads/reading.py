@@ -3,8 +3,6 @@
 Also those that wait for an answer: to an approval, for a client-side tool's result, or to a question.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass

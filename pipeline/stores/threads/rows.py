@@ -4,8 +4,6 @@ Nearly always a turn follows all others of its thread, and the new row is comput
 Otherwise, and when a turn is replaced, the row is derived from all turns again (`statements.refresh_threads`).
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress

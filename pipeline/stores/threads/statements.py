@@ -8,8 +8,6 @@ statistics of an empty table, which a new database has for its first minutes, it
 applies to reads of a few threads.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final

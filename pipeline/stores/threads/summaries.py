@@ -1,7 +1,5 @@
 """The values that reading and writing threads return: plain and frozen."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

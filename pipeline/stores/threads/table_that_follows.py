@@ -1,7 +1,5 @@
 """A book: some tables of the store, and what is done with them. `stores.tables_that_follow` lists all of them."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple

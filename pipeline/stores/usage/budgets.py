@@ -4,8 +4,6 @@ The latter are numbers by budget, window and tenant, which are deleted when the 
 transaction that deletes the thread, so that all processes see the same used amount at any time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 

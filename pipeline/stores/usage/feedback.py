@@ -5,8 +5,6 @@ under that turn's model, agent, prompt and time. Turns are looked up from the fe
 feedback of a name.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from dataclasses import replace

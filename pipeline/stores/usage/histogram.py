@@ -12,8 +12,6 @@ hexadecimal numbers of WIDTH digits. WIDTH has three digits more than any count 
 are summed as integers, and not bin by bin.
 """
 
-from __future__ import annotations
-
 import struct
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence

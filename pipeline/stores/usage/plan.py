@@ -1,7 +1,5 @@
 """Which parts of a report are read from sums, and which from rows. Pure."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence

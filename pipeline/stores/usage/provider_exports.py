@@ -15,8 +15,6 @@ A file has a page or many, one after the other or in an array; or buckets or row
 the same names. A bucket at a time is held.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import re

@@ -4,8 +4,6 @@ Percentiles are by nearest rank, as in `percentile_disc`: the smallest value tha
 are computed with window functions, which both databases have, and which sort on disk if memory does not suffice.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final

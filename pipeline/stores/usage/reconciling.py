@@ -1,7 +1,5 @@
 """Comparison of a provider's own usage with the store's report, by day and model. Pure."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Queries of the usage table and their reports: plain, frozen values."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence

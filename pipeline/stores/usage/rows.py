@@ -1,7 +1,5 @@
 """The rows of `usage`: written with a turn, within the caller's transaction; priced again later; read for a thread."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from itertools import groupby

@@ -1,7 +1,5 @@
 """The sums of a store's usage: updating them, and comparing them with the rows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import partial
 from typing import Any

@@ -8,8 +8,6 @@ The sums include all rows of `usage` from `since` on. They are built backwards f
 `usage` without the pending changes, both read by the same statement. So no writer waits while they are built, either.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache

@@ -5,8 +5,6 @@ added to each bucket that it is a part of, or subtracted there. Percentiles are 
 2 % of the nearest rank.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from itertools import pairwise

@@ -3,8 +3,6 @@
 Times and names are its parameters.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, Final, NamedTuple

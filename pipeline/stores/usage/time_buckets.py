@@ -4,8 +4,6 @@ A day has 23 or 25 hours when clocks change, a month 28 to 31 days. So the edges
 only finds the two edges around a time: its time zone tables don't matter.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, time, timedelta, tzinfo

@@ -13,8 +13,6 @@ After a crash before 4, records are read again; they make the same turns, and st
 restart trusts the state topic, so nothing is written there before its results are delivered.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections import deque

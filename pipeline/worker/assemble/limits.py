@@ -1,7 +1,5 @@
 """The limits of assembly, and what else its role needs of the settings."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from pathlib import Path
 

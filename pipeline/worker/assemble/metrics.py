@@ -1,7 +1,5 @@
 """The assembler's metrics and log lines: both are emitted only here."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable
 from typing import Final

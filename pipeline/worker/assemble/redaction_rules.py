@@ -1,7 +1,5 @@
 """The redaction rules of TURNMILL_REDACT: built-in ones by name, files of rules, functions of other packages."""
 
-from __future__ import annotations
-
 import logging
 import re
 from collections.abc import Callable, Iterator, Mapping

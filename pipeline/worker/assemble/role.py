@@ -1,7 +1,5 @@
 """The assemble role: makes turns, telemetry and dead letters of events."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from pipeline.dialects import DIALECTS

@@ -4,8 +4,6 @@ After a restart, the whole state of a partition; later, the raw records of singl
 turn can't be built, or is too large.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Mapping

@@ -5,8 +5,6 @@ one fetch returned of a partition, and the stage decides what may be committed. 
 traps; the comments say which.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time

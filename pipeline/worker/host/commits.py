@@ -8,8 +8,6 @@ is its `Work`: assembly, metrics, or a sink. Each of these rules was learnt from
 * commit an offset only if `Work` needs nothing before it, and after its flush.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time

@@ -3,8 +3,6 @@
 That object costs a third of reading, and what it adds is not needed: all of a batch is of the same topic and partition.
 """
 
-from __future__ import annotations
-
 import asyncio
 import weakref
 from functools import partial

@@ -6,8 +6,6 @@ may be committed right after. While it fails for a transient reason, everything 
 group, and nothing is skipped.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from bisect import bisect_right

@@ -4,8 +4,6 @@ So roles can run together or apart, and be moved between processes, without read
 that stands still does not delay assembly.
 """
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import logging

@@ -4,8 +4,6 @@ Questions are lines of standard input; an answer is JSON on standard output, pre
 ends when the parent is dead, however it died. A thread listens, so that a blocked event loop can be reported.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import threading

@@ -1,7 +1,5 @@
 """A worker's health and metrics over HTTP, for Kubernetes, Prometheus and people; of several processes as of one."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol

@@ -4,8 +4,6 @@ Batches are thousands of objects that live for milliseconds. By default, glibc k
 each thread, and Python's collector searches all objects for cycles that don't exist.
 """
 
-from __future__ import annotations
-
 import asyncio
 import ctypes
 import gc

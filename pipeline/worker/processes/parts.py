@@ -4,8 +4,6 @@ One process uses one core, which its roles share. So the roles that read events 
 than those that write turns to a store; further processes share the partitions of the same groups.
 """
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """One process of a worker: its signals, its memory, and its front for health and metrics."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -1,7 +1,5 @@
 """The loss ledger: each run on the events topic is stored, or a dead letter, or still open."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from dataclasses import dataclass
 

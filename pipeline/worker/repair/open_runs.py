@@ -5,8 +5,6 @@ So the open runs are on the state topic, or among the records after that offset.
 that it passes later are then on the state topic, or are read here, too.
 """
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 from heapq import nsmallest

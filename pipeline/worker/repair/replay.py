@@ -7,8 +7,6 @@ Partitions are read one after the other, as workers do. Of a single thread, the 
 the order of the broker's time, and held in memory: a producer may have scattered its runs.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace

@@ -4,8 +4,6 @@ A segment closes when it is large or old enough, by the broker's times, so the s
 Offsets are committed up to its end; the records of an open segment are read again after a restart.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field

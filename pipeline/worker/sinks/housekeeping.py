@@ -3,8 +3,6 @@
 Several workers may do the same at once, unless a class says otherwise.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import uuid

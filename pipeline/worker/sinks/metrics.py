@@ -1,7 +1,5 @@
 """The metrics role: counts telemetry for Prometheus."""
 
-from __future__ import annotations
-
 import logging
 
 from pipeline.kafka.outbox import Producer

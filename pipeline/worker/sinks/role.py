@@ -1,7 +1,5 @@
 """The work of the roles that write to stores: here their parts get what they need of the settings."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from pipeline.kafka.dead_letters import without_value

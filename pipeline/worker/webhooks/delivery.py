@@ -3,8 +3,6 @@
 Each owner of webhooks has a share of the concurrent deliveries (`pipeline.policies.slots`), for all its webhooks.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import random

@@ -4,8 +4,6 @@ The offsets of a batch are committed once the store has its deliveries. Sending 
 away delays no topic, no other receiver, and none of its own threads except the one that waits.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import logging

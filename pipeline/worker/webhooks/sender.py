@@ -8,8 +8,6 @@ Names are resolved in separate threads, of which each owner of webhooks has a sh
 one that never ends must delay neither other owners nor the connections to the broker and the store.
 """
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import time

@@ -1,7 +1,5 @@
 """Look-ups that take long, as of a name whose servers never answer: read by Python where this folder is on its path."""
 
-from __future__ import annotations
-
 import socket
 import time
 from typing import Any

@@ -1,7 +1,5 @@
 """A run as LangGraph's older servers stream it, for benchmarks: today's do not say where it ends."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from topics.json_text import Fields

@@ -1,7 +1,5 @@
 """Before a worker's own code: its wall clock is off by as many seconds as a file says. The monotonic clock is not."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time

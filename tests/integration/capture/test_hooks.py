@@ -3,8 +3,6 @@
 Their broker is away, so that what they publish is read from the spool.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

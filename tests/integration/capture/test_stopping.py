@@ -1,7 +1,5 @@
 """Captured calls that are stopped from elsewhere: the connection ends, the program sees an error, the run says so."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

@@ -3,8 +3,6 @@
 None of the requests holds the event loop for longer than LOOP seconds of computing, or takes more memory than MEMORY.
 """
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import re

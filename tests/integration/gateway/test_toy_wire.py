@@ -1,7 +1,5 @@
 """The wire of docs/adding/wire.md in a gateway of its own: uploaded, followed, and read in its own format."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Stores on SQLite and on a real Postgres: the same tests run on both."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import uuid

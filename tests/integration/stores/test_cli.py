@@ -1,7 +1,5 @@
 """`turnmill store`, `threads` and `export`, on both databases."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`turnmill export --format sft | atif`: files that others load, the same bytes each time."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The store that `turnmill bench --only history` makes, in small, and its tables."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

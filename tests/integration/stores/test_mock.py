@@ -1,7 +1,5 @@
 """The calls of a stored thread: with the events that the topic has of it, else rebuilt; and frozen into a file."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A replay of a real topic into another database than the one that its worker writes."""
 
-from __future__ import annotations
-
 import json
 
 from pipeline.settings import Settings

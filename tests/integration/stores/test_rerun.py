@@ -1,7 +1,5 @@
 """`turnmill rerun`: the request behind a stored answer goes out again, changed, and the answers are compared."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import AsyncIterator

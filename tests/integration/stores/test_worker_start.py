@@ -1,7 +1,5 @@
 """A worker and the schema of its store: refused at the start, with the command that mends it; never migrated."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """What of a run's messages is in its agent turn, complete and interrupted."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

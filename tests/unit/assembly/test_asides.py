@@ -1,7 +1,5 @@
 """Responses beside the answer: in the turn and its total, outside its hash, exports and open questions."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The builder: parts by the ids of the wire, and requests behind the responses that they answer."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What the next record of a run is like; and that only open runs expect one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

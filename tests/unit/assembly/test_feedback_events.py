@@ -1,7 +1,5 @@
 """Feedback in a run's own stream: records of the feedback topic, the same however often its events are read."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A run that is over: its records, their identity, facts and hash."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

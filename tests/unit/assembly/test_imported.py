@@ -1,7 +1,5 @@
 """A run that was told after the fact: its turns say so, and telemetry doesn't know it."""
 
-from __future__ import annotations
-
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.partition import Partition
 from pipeline.assembly.records import StoredRecord

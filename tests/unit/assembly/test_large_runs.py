@@ -1,7 +1,5 @@
 """Bounds in bytes of one run, and what is said of what is beyond them."""
 
-from __future__ import annotations
-
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.partition import Partition
 from tests.support.toy import TOYS, Log, envelope, text

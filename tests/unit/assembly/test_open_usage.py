@@ -1,7 +1,5 @@
 """What is told of an open run's use: that of all finished responses."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pipeline.assembly.limits import Limits

@@ -1,7 +1,5 @@
 """Parked runs: who is parked, what waits for one that is over, and what a restart holds."""
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.assembly import spilled_run

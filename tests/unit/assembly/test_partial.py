@@ -1,7 +1,5 @@
 """What an interrupted turn had shown and does not keep."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A partition of many runs: deadlines, reopening, spill and restore, the memory of closed runs, and hostile records."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """What a restart takes from the state topic."""
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.assembly.restored_state import RestoredState

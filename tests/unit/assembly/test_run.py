@@ -1,7 +1,5 @@
 """One run: its sequence window, what it refuses, and how it ends."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

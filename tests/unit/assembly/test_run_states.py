@@ -1,7 +1,5 @@
 """Every transition of a run's states through a real partition; and what becomes of one that the table does not hold."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import product

@@ -1,7 +1,5 @@
 """The publisher's span stays with its run, whichever way that is assembled."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What telemetry tells of sub-agents: once, in the thread that it is of, as its stored turn has it."""
 
-from __future__ import annotations
-
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.partition import Partition
 from pipeline.assembly.records import StoredRecord

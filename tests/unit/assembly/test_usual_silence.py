@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from pipeline.assembly.usual_silence import MAX_RUNS, MIN_MS, MIN_RUNS, UsualSilence
 
 AGENT = ("acme", "weather")

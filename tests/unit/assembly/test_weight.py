@@ -1,7 +1,5 @@
 """What records weigh: texts their bytes, and many small values what they take in memory."""
 
-from __future__ import annotations
-
 import json
 import sys
 from typing import Any

@@ -1,7 +1,5 @@
 """That Ctrl-C ends a measurement of an hour with what was measured by then."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The measurement of a store that grows: on a small one."""
 
-from __future__ import annotations
-
 from tests.bench import growth
 from tests.bench.results import Suite
 from tests.bench.tables import sheets

@@ -1,7 +1,5 @@
 """The benchmark of the archive's tables, small."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

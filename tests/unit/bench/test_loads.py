@@ -1,7 +1,5 @@
 """The benchmark's loads: what is measured must be what is said."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import orjson

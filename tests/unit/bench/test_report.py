@@ -1,7 +1,5 @@
 """Medians, ratios and tables of the benchmark."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

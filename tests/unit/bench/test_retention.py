@@ -1,7 +1,5 @@
 """The measurement of how long writers wait while turns expire: on a small store, each part for a moment."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.bench import retention

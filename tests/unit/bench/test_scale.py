@@ -1,7 +1,5 @@
 """How long a worker stands still while the members of its group change."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any, cast
 

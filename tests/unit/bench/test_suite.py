@@ -1,7 +1,5 @@
 """A suite of measurements goes on past one that fails."""
 
-from __future__ import annotations
-
 from pipeline.settings import load
 from tests.bench import report
 from tests.bench.contenders import CONTENDERS

@@ -1,7 +1,5 @@
 """The command itself: an error is a line that names what is wrong, never a traceback."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from pathlib import Path

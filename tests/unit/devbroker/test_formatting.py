@@ -1,7 +1,5 @@
 """A data folder that is formatted without Kafka's tool; that Kafka takes it: tests/integration/test_local_broker.py."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from pipeline.devbroker.processes import format_by, is_formatted, keep, new_id

@@ -1,7 +1,5 @@
 """Whose jars Kafka runs from, and that what is pinned is what the pom asks for."""
 
-from __future__ import annotations
-
 import hashlib
 import threading
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which Java is taken, and what is said where none does. Programs are stand-ins: small shell scripts on PATH."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from types import ModuleType

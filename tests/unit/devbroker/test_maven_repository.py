@@ -1,7 +1,5 @@
 """From where jars come, as Maven's own settings say it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from xml.etree import ElementTree as ET
 

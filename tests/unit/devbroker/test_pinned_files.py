@@ -1,7 +1,5 @@
 """Downloads that break off, come back changed, or are refused."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from pathlib import Path

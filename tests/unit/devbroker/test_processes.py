@@ -1,7 +1,5 @@
 """What is read of a process in /proc, from folders like those there."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 

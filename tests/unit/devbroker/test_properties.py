@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from pathlib import Path
 
 from pipeline.devbroker.properties import Node, render, server_properties

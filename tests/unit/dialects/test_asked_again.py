@@ -1,7 +1,5 @@
 """The request behind a stored answer is the one that was sent, and is changed as its API takes it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What models' servers refuse is in no export: odd names, calls without results, blocks of other wires."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

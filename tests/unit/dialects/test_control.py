@@ -1,7 +1,5 @@
 """A run that was told to stop says so on every wire, and is the same turn otherwise."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Why models stopped: no wire takes an unknown word for a good end, and each keeps it by its name."""
 
-from __future__ import annotations
-
 from typing import Any, get_args
 
 import pytest

@@ -1,7 +1,5 @@
 """Names and ids of tool calls as models' servers take them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

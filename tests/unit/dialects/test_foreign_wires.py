@@ -1,7 +1,5 @@
 """Streams that no dialect reads are refused by their name. The events are those of the named package."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A history's exchanges become turns: their ids, their times, and what is said of messages that are none."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

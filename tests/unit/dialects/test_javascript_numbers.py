@@ -1,7 +1,5 @@
 """Numbers in messages for JavaScript's SDKs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pipeline.dialects.exports import readable

@@ -1,7 +1,5 @@
 """The text that events of each dialect add."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

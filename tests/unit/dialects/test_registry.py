@@ -1,7 +1,5 @@
 """One line in `turnmill.wire.registry`, one folder in `pipeline/dialects`: neither is there without the other."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 from typing import Any

@@ -2,8 +2,6 @@
 one line, both taken from the page.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterator

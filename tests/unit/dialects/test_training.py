@@ -1,7 +1,5 @@
 """Lines of data sets: what led to each turn, what the model was asked, and where a line comes from."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

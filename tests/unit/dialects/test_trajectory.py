@@ -1,7 +1,5 @@
 """Trajectories validate as their own library does, and say what was said."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What the log says of runs: which run and trace a line is about, as far as a record can be read."""
 
-from __future__ import annotations
-
 import logging
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What reads topics comes back after each failure, and says why it stood still."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 

@@ -1,7 +1,5 @@
 """Deliveries that fail, in each way that they can."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Sequence

@@ -1,7 +1,5 @@
 """Portions are all records, in order, and small."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any

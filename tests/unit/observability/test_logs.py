@@ -1,7 +1,5 @@
 """Log lines that an operator can read while the broker is away."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Iterator

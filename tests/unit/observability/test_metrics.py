@@ -1,7 +1,5 @@
 """The table of metrics, and the bounds on what streams can make of it."""
 
-from __future__ import annotations
-
 import re
 from importlib.metadata import version
 

@@ -1,7 +1,5 @@
 """A warning that comes for each record is logged now and then."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

@@ -1,7 +1,5 @@
 """A turn's span: what it says, that it says it again at a replay, and that hostile turns cost nothing but theirs."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

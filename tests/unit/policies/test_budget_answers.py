@@ -1,7 +1,5 @@
 """Answers to budgets that ask: which one counts, for how long, and whose budget it is for."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any
 

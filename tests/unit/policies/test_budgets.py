@@ -1,7 +1,5 @@
 """Budgets as values: their settings, their windows, and when they speak."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from typing import Any

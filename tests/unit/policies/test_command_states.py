@@ -1,7 +1,5 @@
 """What became of a command: never more than somebody has said, in whatever order and however often it is heard."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Every pool that tenants share is in the registry, and has a share for each of them."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from importlib import import_module

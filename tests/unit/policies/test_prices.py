@@ -1,7 +1,5 @@
 """Own prices: which holds for a call, and a bill by hand."""
 
-from __future__ import annotations
-
 import json
 from datetime import datetime
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """How long threads are kept, as the setting says it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Settings of signing in: which are taken, and what the others are told, without a secret."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Turns by tenant, also where callers go while they wait."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 

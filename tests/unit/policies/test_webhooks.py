@@ -1,7 +1,5 @@
 """Webhooks as values: their settings, their signatures, and where they may lead."""
 
-from __future__ import annotations
-
 import base64
 import json
 import time

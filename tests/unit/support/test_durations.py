@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from tests.support.distribution import place, scope
 from tests.support.durations import short_name, updated
 

@@ -1,7 +1,5 @@
 """A compiled core is used where it is what its sources say, and nowhere else."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 from importlib.machinery import EXTENSION_SUFFIXES

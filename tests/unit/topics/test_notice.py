@@ -1,7 +1,5 @@
 """Notices on their way to the topic and back."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import orjson

@@ -1,7 +1,5 @@
 """Entries of the state topic: there and back, byte for byte."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

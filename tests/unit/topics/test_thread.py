@@ -1,7 +1,5 @@
 """The models keep what they do not know, and their JSON Schema tells the same story."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A thread's key and its text."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """One broken document for each rule: where the finding is, how severe, and that the sound document has none."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

@@ -1,7 +1,5 @@
 """0.0.3 <-> 0.0.4, and the forms of the mapping document's example."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

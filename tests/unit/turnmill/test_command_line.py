@@ -1,7 +1,5 @@
 """The command: the client's part of it, and whose `pipeline` it takes for the server's."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from importlib.metadata import version

@@ -1,7 +1,5 @@
 """Publishers say in whose span their runs are: OpenTelemetry's current one, the request's, or one that is given."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The end of tasks that take a cancellation for another one, as aiokafka's clients do while they stop."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """What the client reads of an environment that it shares with the pipeline."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

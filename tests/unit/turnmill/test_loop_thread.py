@@ -1,7 +1,5 @@
 """A loop in a thread of its own: until it is stopped, or until its main coroutine returns."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 

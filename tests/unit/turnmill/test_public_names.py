@@ -1,7 +1,5 @@
 """What `turnmill` offers, to programs and to type checkers, and what its import loads."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """How much of a pool each tenant may hold."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """Patterns that take exponential time, and those that only look like it."""
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.turns.ambiguity import ambiguous

@@ -1,7 +1,5 @@
 """RFC 8785, with the vectors of the RFC itself, and what a hash leaves out."""
 
-from __future__ import annotations
-
 import struct
 from typing import Any
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from pipeline.turns.column_text import MAX_LENGTH, column_text, snippet

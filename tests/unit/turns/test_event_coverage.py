@@ -1,7 +1,5 @@
 """What a turn record holds of its run, and which one may take another one's place."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

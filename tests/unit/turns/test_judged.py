@@ -1,7 +1,5 @@
 """Conditions on feedback, and the turns that they choose."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from pipeline.turns.thread_document import EARLIER, UnknownTurn, last_turns

@@ -1,7 +1,5 @@
 """What of a turn is searched; which words a text has, and by which it is looked for."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

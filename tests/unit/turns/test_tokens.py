@@ -1,7 +1,5 @@
 """One vocabulary: Prometheus and billing count the same, whatever a wire calls its tokens."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import suppress

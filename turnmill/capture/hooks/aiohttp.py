@@ -3,8 +3,6 @@
 aiohttp decodes answers as it receives them, so we capture decoded bytes, even if the program never reads the answer.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from functools import cache, partial, wraps

@@ -1,7 +1,5 @@
 """The common part of all hooks: patching, the parts of a request, and the end of a call by an exception."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress

@@ -4,8 +4,6 @@ Transports are below the clients, so retries, redirects and decoding are not aff
 response, with its stream wrapped in another that reports its chunks to us.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextvars import ContextVar
 from functools import cache, partial, wraps

@@ -1,7 +1,5 @@
 """Install the hooks of HTTP libraries: at once if the program has imported a library, else when it does."""
 
-from __future__ import annotations
-
 import importlib.util
 import logging
 import sys

@@ -1,7 +1,5 @@
 """The hook for requests: its adapter, and reads of the raw response below the response that programs use."""
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar

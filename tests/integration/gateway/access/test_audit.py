@@ -1,7 +1,5 @@
 """The audit log over HTTP: what tokens and people did, and were refused; a tenant sees its own alone."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Tenants: every route of the app, as its own OpenAPI document lists them, with another tenant's ids."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import suppress
 from typing import Any

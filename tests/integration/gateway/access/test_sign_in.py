@@ -1,7 +1,5 @@
 """People sign in: what a provider says, what a rule gives, what a browser is let do, and how a session ends."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Tokens of the store: made by the API, good on all gateways within a second, never more than their maker has."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Any

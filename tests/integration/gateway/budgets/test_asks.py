@@ -1,7 +1,5 @@
 """A budget that asks: calls are held until somebody answers, at whichever gateway, and all know the answer."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable

@@ -1,7 +1,5 @@
 """Budgets over HTTP: from memory, and each tenant its own."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A budget that stops: a run that never ends, and is never stored, is stopped by what it says that it has used."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """Stopping runs over HTTP: their programs hear of it by Kafka or by a gateway, and say what becomes of it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

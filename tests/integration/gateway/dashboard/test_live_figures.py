@@ -1,7 +1,5 @@
 """Live figures: who may look on, and of which threads."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

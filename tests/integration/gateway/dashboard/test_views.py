@@ -1,7 +1,5 @@
 """Saved views: one's own, the team's, and nobody else's."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Feedback from its callers, over HTTP and Kafka, into the store and the documents of threads."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """Uploads to a real gateway in front of a real broker: what arrives, what is answered, what rubbish does."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import json

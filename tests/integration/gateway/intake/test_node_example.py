@@ -1,7 +1,5 @@
 """The Node example as it is: a client that sees its stream unchanged, and a run on the topic."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

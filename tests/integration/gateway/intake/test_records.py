@@ -1,7 +1,5 @@
 """Publishers whose settings name a gateway: a real one, in front of a real broker."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Listeners that join at any time get each record from their beginning on, once and in order."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Live streams of a real gateway: each event once, whatever breaks off, restarts, or comes twice."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import random

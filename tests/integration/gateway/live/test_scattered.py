@@ -1,7 +1,5 @@
 """Live streams of threads whose records are where no hash of ours puts them: by other partitioners, or after growth."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Two tenants with the same thread id and the same run id: neither sees, ends, hides or delays the other's stream."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """Two gateways as proxies before a scripted upstream, with a real Kafka and a worker: one conversation, two tenants."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pydantic import SecretStr

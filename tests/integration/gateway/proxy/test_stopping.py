@@ -1,7 +1,5 @@
 """Calls through the proxy that are stopped: the provider is left at once, and the client told in its wire's words."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """Open runs and waiting threads over HTTP and on the command line, with a real broker."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

@@ -1,7 +1,5 @@
 """Searches over HTTP and by command: parameters, pages, and what is refused."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Stored threads over HTTP: lists, formats, trees, and deletion, which is told to the audit log."""
 
-from __future__ import annotations
-
 import logging
 from typing import Any
 

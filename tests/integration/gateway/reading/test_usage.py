@@ -1,7 +1,5 @@
 """GET /v1/usage: the report of the store, bounded to the caller's tenant."""
 
-from __future__ import annotations
-
 import csv
 import io
 from typing import Any

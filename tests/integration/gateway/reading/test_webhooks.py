@@ -1,7 +1,5 @@
 """Webhooks over HTTP: secrets are shown once, and a tenant sees and changes its own alone."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

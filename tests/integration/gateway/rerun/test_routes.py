@@ -1,7 +1,5 @@
 """Asking a model again over HTTP: with the caller's key, where the operator allows it."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import AsyncIterator, Sequence

@@ -1,7 +1,5 @@
 """docs/gateway.md: each of its `curl` lines, as it stands there, against a real gateway; and each endpoint has one."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import shutil

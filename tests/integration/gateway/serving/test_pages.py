@@ -1,7 +1,5 @@
 """Pages, probes and headers: what a person, a probe, Prometheus and a browser see of the gateway."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -1,7 +1,5 @@
 """Entries of the audit log in the store, on both databases: pages, filters, age, and an erased tenant."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tokens in the store: a tenant has so many, however many are made at the same moment."""
 
-from __future__ import annotations
-
 import asyncio
 
 from pipeline.gateway.access.token_table import made_token, new_secret

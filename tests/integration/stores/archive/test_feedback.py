@@ -1,7 +1,5 @@
 """Feedback in the archive: as the topic had it, beside either kind of archive; gone with its thread."""
 
-from __future__ import annotations
-
 import random
 import re
 from functools import partial

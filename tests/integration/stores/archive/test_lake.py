@@ -1,7 +1,5 @@
 """The archive as Apache Iceberg tables, in a folder and in a bucket of a real S3 server (moto)."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 import sys

@@ -1,7 +1,5 @@
 """The archive in a folder and in a bucket of a real S3 server (moto), read with DuckDB as docs/archive.md does it."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import random

@@ -1,7 +1,5 @@
 """Large values in a folder and in a bucket of a real S3 server (moto): the same tests on both."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import hashlib

@@ -1,7 +1,5 @@
 """Transactions on SQLite that a thread carries out: the same as on Postgres, and the event loop goes on meanwhile."""
 
-from __future__ import annotations
-
 import asyncio
 import sqlite3
 from pathlib import Path

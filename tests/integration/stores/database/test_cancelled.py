@@ -1,7 +1,5 @@
 """A transaction that is cancelled in the middle of a statement leaves SQLite's write lock to the next one."""
 
-from __future__ import annotations
-
 import asyncio
 import sqlite3
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What goes wrong with a database: each says what to do, and whether to try again."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import socket

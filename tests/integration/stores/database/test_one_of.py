@@ -1,7 +1,5 @@
 """Rows that are looked up by several columns: the right ones, and by an index on SQLite however many they are."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

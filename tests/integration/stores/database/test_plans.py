@@ -6,8 +6,6 @@ that a prepared statement keeps from the time when the tables were empty, withou
 filled since, and with them.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """A database that takes no writes for a while, as a managed service makes it when the disk is full."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """Migrations: on both databases, by several at once, and what does not fit is refused."""
 
-from __future__ import annotations
-
 import asyncio
 import sqlite3
 import sys

@@ -1,7 +1,5 @@
 """SQLite's write-ahead log is emptied while several workers write, and while somebody reads for long."""
 
-from __future__ import annotations
-
 import asyncio
 import sqlite3
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """A thread that was erased is gone, with all that belongs to it, and nothing brings it back."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import deque

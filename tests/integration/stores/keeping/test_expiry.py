@@ -1,7 +1,5 @@
 """What is older than its retention goes, with all that belongs to it; what is younger, or held, stays."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections import Counter

@@ -1,7 +1,5 @@
 """Marks in every field that a turn, a delivery, or a webhook can carry: after the erasure no byte on disk has one."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from functools import partial

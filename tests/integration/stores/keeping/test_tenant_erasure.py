@@ -1,7 +1,5 @@
 """A tenant that was erased is gone: from store, content store and archive; and a look at all three proves it."""
 
-from __future__ import annotations
-
 import asyncio
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The same id of two tenants is two threads."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Sequence

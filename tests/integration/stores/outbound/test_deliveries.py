@@ -1,7 +1,5 @@
 """The queue of webhooks: in order for each thread, for one worker at a time, and fair among receivers."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Each thread that leaves the store leaves a notice, in the same transaction, until its topic has it."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Searches on both databases: what is found, in which order, for whom; and that the index holds what the turns say."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from typing import Any, Final

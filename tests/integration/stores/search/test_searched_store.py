@@ -1,7 +1,5 @@
 """The store that `turnmill bench --only search` makes, in small, and its tables."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

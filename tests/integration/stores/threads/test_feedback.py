@@ -1,7 +1,5 @@
 """Feedback in the store: what an id said last, whatever the order; gone with its thread and its tenant."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A thread that is held stays, whoever deletes it, or the thread that started it."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from typing import Any

@@ -2,8 +2,6 @@
 joins the two.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any

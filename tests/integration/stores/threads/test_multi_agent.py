@@ -1,7 +1,5 @@
 """Agents that start agents, through the store: whose turn is whose, and which thread links to which."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What a store answers."""
 
-from __future__ import annotations
-
 import threading
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What models were asked is stored once, and goes with the last turn that names it."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

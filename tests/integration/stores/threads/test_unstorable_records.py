@@ -1,7 +1,5 @@
 """A record that the database can't take becomes a dead letter; what is stored beside it does not depend on it."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any

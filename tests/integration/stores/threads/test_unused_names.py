@@ -1,7 +1,5 @@
 """Names of agents, models, providers and tenants go with the last row that has them, and never before."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable
 from functools import partial

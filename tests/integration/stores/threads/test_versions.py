@@ -1,7 +1,5 @@
 """Several versions of one run, in any order and any batches: no stored turn loses an event, and nothing is dropped."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from itertools import permutations

@@ -1,7 +1,5 @@
 """Threads that wait for an answer: as their newest turn says, on both databases."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from sqlalchemy import text

@@ -1,7 +1,5 @@
 """What `write_turns` leaves behind."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

@@ -3,8 +3,6 @@
 Nothing here asks the pipeline for a price.
 """
 
-from __future__ import annotations
-
 import asyncio
 import csv
 import io

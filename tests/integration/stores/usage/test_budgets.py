@@ -1,7 +1,5 @@
 """What is used of budgets, as the store has it; and that several workers give one notice."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Feedback in usage reports: each counted once, under the turn that it is about, as plain Python counts it."""
 
-from __future__ import annotations
-
 import asyncio
 import csv
 import io

@@ -1,7 +1,5 @@
 """A report from sums is the one from rows; its percentiles are within 2 % of it."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A bill by hand, with own prices, a change of prices at noon, an interrupted run and a tenant's discount."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from fractions import Fraction

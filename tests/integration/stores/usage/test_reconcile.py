@@ -1,7 +1,5 @@
 """`turnmill usage reconcile` on a store with the same calls as a provider's export, with fewer, and with others."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

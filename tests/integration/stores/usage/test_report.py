@@ -1,7 +1,5 @@
 """Usage reports: the same from SQLite and Postgres, and what plain Python makes of the same rows."""
 
-from __future__ import annotations
-
 import asyncio
 import csv
 import io

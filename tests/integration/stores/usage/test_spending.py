@@ -1,7 +1,5 @@
 """What metrics of the store role say of costs: those of the last hour, and those that were told otherwise."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Sums of usage are what all rows add up to: whoever writes, however often, whatever is taken away."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections import Counter

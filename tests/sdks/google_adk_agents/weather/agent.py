@@ -1,7 +1,5 @@
 """An agent as `adk create` lays it out, with a scripted model; `adk api_server` and `adk web` find it by its folder."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncGenerator
 
 from google.adk.agents import Agent

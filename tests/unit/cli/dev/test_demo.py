@@ -1,7 +1,5 @@
 """That Ctrl-C ends the demo, and where it puts what it makes."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`turnmill convert`, `hash` and `import`: what they print, and what they say of files that don't fit."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

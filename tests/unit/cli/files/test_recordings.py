@@ -1,7 +1,5 @@
 """What is published of a file, and what is said of one that can't be."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

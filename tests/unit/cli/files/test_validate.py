@@ -1,7 +1,5 @@
 """`turnmill validate` and `turnmill schema`: output, places, exit status."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

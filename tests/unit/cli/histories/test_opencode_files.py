@@ -1,7 +1,5 @@
 """The database of opencode, imported again and again while it is written: each event is handed on once."""
 
-from __future__ import annotations
-
 import asyncio
 import sqlite3
 from contextlib import closing

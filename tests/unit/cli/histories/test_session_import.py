@@ -1,7 +1,5 @@
 """Files of sessions, imported again and again while they grow: each event is handed on once."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

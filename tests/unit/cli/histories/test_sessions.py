@@ -1,7 +1,5 @@
 """The places to which sessions would leave this machine."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

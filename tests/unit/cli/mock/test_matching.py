@@ -1,7 +1,5 @@
 """Which recorded call a request means, and how one that nobody made differs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

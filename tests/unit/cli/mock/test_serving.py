@@ -1,7 +1,5 @@
 """The mock's server: in the form that the client asks for, in the wire of its provider; and the fixture for tests."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

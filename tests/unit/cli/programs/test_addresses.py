@@ -1,7 +1,5 @@
 """What programs are told, so that their calls of models go through a proxy on this machine."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

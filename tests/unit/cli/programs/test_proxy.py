@@ -1,7 +1,5 @@
 """Where the proxy of `turnmill run` sends what comes, and which of it is captured."""
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.cli.programs.proxy import ProgramProxy, Target

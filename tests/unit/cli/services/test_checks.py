@@ -1,7 +1,5 @@
 """What the doctor says of what it finds."""
 
-from __future__ import annotations
-
 import dataclasses
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """AG-UI events -> turns: what the protocol's own client keeps, and what it throws at."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

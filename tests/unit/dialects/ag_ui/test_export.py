@@ -1,7 +1,5 @@
 """Threads -> AG-UI messages, and histories of such messages -> threads."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pipeline.dialects import FORMATS

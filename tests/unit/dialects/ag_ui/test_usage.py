@@ -1,7 +1,5 @@
 """AG-UI: the tokens of runs, by model, by call, and as they grow, and what they are billed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.support.assembled import START, Assembled, assembled

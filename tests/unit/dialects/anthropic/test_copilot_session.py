@@ -1,7 +1,5 @@
 """Sessions of Copilot CLI: lines become runs, each with the calls of a model that it made."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The Messages API: what its events become, as clouds and gateways write them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

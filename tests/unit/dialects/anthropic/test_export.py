@@ -1,7 +1,5 @@
 """Messages of the Messages API out and in."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What Claude Code 2.1.332 writes in the user's name into its requests: nobody's words."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

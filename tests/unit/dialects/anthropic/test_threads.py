@@ -1,7 +1,5 @@
 """Threads that Anthropic's server keeps, as anthropic 2.14 asks in them: runs of several calls."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Lines of Claude Code, one rule each; `tests/corpus` has what the SDK made of whole runs."""
 
-from __future__ import annotations
-
 from itertools import count
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Answers that Claude Code 2.1.332 takes back, as the types of its Agent SDK 0.3.332 say of `supersedes`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Transcripts of Claude Code: a tree of lines becomes runs, each with the events that its lines are."""
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.dialects.claude_code.transcript import Session

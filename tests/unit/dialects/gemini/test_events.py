@@ -1,7 +1,5 @@
 """The Gemini API: what its responses become, in all the forms in which they come."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Pieces of arguments, put at their places."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Sessions of Gemini CLI: lines become runs, each with the calls of the Gemini API that it made."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pipeline.dialects import FORMATS

@@ -1,7 +1,5 @@
 """Gemini and ADK: counts by modality, tiers and searches, and what they are billed. Names: google-genai 3.6."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

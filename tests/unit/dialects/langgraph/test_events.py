@@ -1,7 +1,5 @@
 """LangGraph's streams -> turns: the state of the root graph rules, in whatever form it is told."""
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Any
 

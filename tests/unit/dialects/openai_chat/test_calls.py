@@ -1,7 +1,5 @@
 """Runs of several calls: what is new in a request, what was tried again, what is resent."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.support.assembled import Assembled

@@ -1,7 +1,5 @@
 """Chat Completions: what chunks become, as the servers that speak it write them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

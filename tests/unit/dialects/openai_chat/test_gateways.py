@@ -1,7 +1,5 @@
 """Chat Completions through gateways: what LiteLLM 1.110 and Portkey 1.15 write beside the protocol, as they sent it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

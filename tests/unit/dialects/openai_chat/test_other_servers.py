@@ -1,7 +1,5 @@
 """What servers other than OpenAI's write, as recorded in 2026."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

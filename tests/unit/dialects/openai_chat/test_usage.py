@@ -1,7 +1,5 @@
 """Chat Completions: what servers tell of tokens, tiers and costs, and what is billed of it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

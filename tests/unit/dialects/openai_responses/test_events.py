@@ -1,7 +1,5 @@
 """The Responses API: what its events become, and what is authoritative."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Responses over a WebSocket, as openai 3.57 reads them: several lanes, and answers that are steered."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import chain, zip_longest
 

@@ -1,7 +1,5 @@
 """Rollouts of Codex: lines become runs, each with the calls of the Responses API that Codex made."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

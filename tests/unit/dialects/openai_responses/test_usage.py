@@ -1,7 +1,5 @@
 """The Responses API: tiers, caches and searches, and what they are billed. Names of fields: openai 3.57."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The rules of Pydantic AI's event stream, one by one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Threads, whatever wire they came over -> messages that Pydantic AI takes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

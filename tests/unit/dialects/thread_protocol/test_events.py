@@ -1,7 +1,5 @@
 """ThreadProtocol objects as events."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

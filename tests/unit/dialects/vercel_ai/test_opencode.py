@@ -1,7 +1,5 @@
 """Sessions of opencode: messages and their parts become runs, in the AI SDK's events."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pipeline.dialects.transcript import Homes

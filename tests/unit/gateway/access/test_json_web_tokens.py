@@ -1,7 +1,5 @@
 """JSON Web Tokens of a real issuer: a server with its keys."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

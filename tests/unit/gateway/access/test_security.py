@@ -1,7 +1,5 @@
 """Who is let in, with what, and to whose threads."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Budgets that ask, in a gateway's memory: whether a call may pass, and who sees the question."""
 
-from __future__ import annotations
-
 from collections import Counter
 from types import SimpleNamespace
 from typing import Any

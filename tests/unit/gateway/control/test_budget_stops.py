@@ -1,7 +1,5 @@
 """Which open runs a budget stops, and what of their own use it counts before they are stored."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

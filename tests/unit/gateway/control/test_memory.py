@@ -1,7 +1,5 @@
 """What a gateway remembers of commands: within bytes, open ones longest, and no tenant at another's cost."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import pytest

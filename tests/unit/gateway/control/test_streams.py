@@ -1,7 +1,5 @@
 """The streams of commands: none is left out, none is of another tenant or of a deleted thread."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Figures from records as the pipeline writes them."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The page's files: what they may do, and that nothing in them reaches further than this host."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """Lines of records: what is refused of them costs little, however much there is."""
 
-from __future__ import annotations
-
 import json
 
 from pipeline.gateway.access.principal import Principal

@@ -1,7 +1,5 @@
 """The events of an upload: taken, refused, and how the run ended."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Any

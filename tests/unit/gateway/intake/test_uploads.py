@@ -1,7 +1,5 @@
 """Who may publish while the broker is away."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

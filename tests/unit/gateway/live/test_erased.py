@@ -1,7 +1,5 @@
 """Which threads were deleted, as live figures ask for it."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

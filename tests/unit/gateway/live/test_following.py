@@ -1,7 +1,5 @@
 """A reader of a thread with many large records: it gets them in portions, and the event loop its turns in between."""
 
-from __future__ import annotations
-
 from pipeline.gateway.live.event_record import EventRecord
 from pipeline.gateway.live.follower import Follower
 from pipeline.gateway.live.following import Following, Live

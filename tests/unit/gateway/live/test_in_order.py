@@ -1,7 +1,5 @@
 """A resumed run in the order of its seq: a model, and the bound of what waits."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """Recent records, ids of events, and each event once."""
 
-from __future__ import annotations
-
 import itertools
 import random
 

@@ -1,7 +1,5 @@
 """Who is told of new records: the readers of that thread, by id and tenant."""
 
-from __future__ import annotations
-
 from aiokafka import TopicPartition
 
 from pipeline.gateway.live.event_record import EventRecord

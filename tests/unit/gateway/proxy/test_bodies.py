@@ -1,7 +1,5 @@
 """Bodies of requests to models: each tenant's share of the room, and how slow a body may be."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

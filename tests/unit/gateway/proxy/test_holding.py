@@ -1,7 +1,5 @@
 """Calls that wait for the answer to a budget's question: for how long, how many, and for whom."""
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """Headers that pass, and those that stop here."""
 
-from __future__ import annotations
-
 from pipeline.gateway.proxy.passed_headers import downward, upward
 from pipeline.gateway.proxy.upstreams import without_token
 

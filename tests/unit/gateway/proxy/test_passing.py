@@ -1,7 +1,5 @@
 """A gateway before a scripted upstream: what passes, and what is published of it. The broker is away."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import json

@@ -1,7 +1,5 @@
 """The setting, and the addresses that paths below `/proxy` mean."""
 
-from __future__ import annotations
-
 from urllib.parse import urlsplit
 
 import pytest

@@ -1,7 +1,5 @@
 """How long the event loop was held."""
 
-from __future__ import annotations
-
 import time
 
 from pipeline.gateway.serving.status import MIN_BLOCK, LoopWatch

@@ -1,7 +1,5 @@
 """The table of the gateway's parts: what the code has and what the rows say are the same."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

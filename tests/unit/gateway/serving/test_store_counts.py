@@ -1,7 +1,5 @@
 """Counting a store, which reads it whole: once for all callers, and rarely."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """Entries on their way to the store: while it is away they wait, what is lost is counted, repeated ones count once."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Which rows of the lake stand, and which offsets a snapshot holds."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """Values that are written at the same time share a sync; what fails fails for all of them, and for no other."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from threading import Event

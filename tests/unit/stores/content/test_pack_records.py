@@ -1,7 +1,5 @@
 """Records of a pack: what is read back, what an erasure leaves, and what is no record."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from hashlib import sha256

@@ -1,7 +1,5 @@
 """Packs of several processes in one folder: what was written is read, what was erased is nowhere, whoever died when."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

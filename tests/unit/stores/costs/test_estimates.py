@@ -1,7 +1,5 @@
 """The rule by which the tokens of what broke off are estimated."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Three kinds of cost: told by the stream, computed from prices, estimated; and calls beside the answer."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Costs are those that the package computes, for each of its models, at any time, for any counts."""
 
-from __future__ import annotations
-
 import random
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """What a response costs: by the prices of its day, and nothing where they are not known."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any

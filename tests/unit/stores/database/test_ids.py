@@ -1,7 +1,5 @@
 """Ids of turns inside the database."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """Names of threads and turns as columns hold them."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID

@@ -1,7 +1,5 @@
 """A connection is made once for all who need it at the same time, and tried again a while after a failure."""
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """What callers ask for -> the queries of both databases."""
 
-from __future__ import annotations
-
 import sqlite3
 
 import pytest

@@ -1,7 +1,5 @@
 """Snippets and scores of hits."""
 
-from __future__ import annotations
-
 import html
 import re
 

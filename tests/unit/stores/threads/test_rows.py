@@ -1,7 +1,5 @@
 """Turn records as rows: their JSON, and what they are known by."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Histograms with logarithmic bins: their error, and that they add up."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Providers' own usage: the forms that they document, in one page and many, as JSON lines and CSV, cut and damaged."""
 
-from __future__ import annotations
-
 import io
 import json
 import tracemalloc

@@ -1,7 +1,5 @@
 """A provider's usage and the store's, side by side: what is equal, missing and different, and why."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any

@@ -1,7 +1,5 @@
 """The forms in which usage goes out."""
 
-from __future__ import annotations
-
 import csv
 import io
 

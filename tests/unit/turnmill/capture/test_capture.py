@@ -1,7 +1,5 @@
 """Calls of a process, published as runs: what is assembled of them, and what happens where we fail."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

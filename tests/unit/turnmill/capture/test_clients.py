@@ -1,7 +1,5 @@
 """Clients and transports of ours: what they hand on, and what they publish."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which conversation a call belongs to: each rule, and where two calls look alike."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Answers as servers encode them; how they are cut does not matter."""
 
-from __future__ import annotations
-
 import gzip
 import tracemalloc
 import zlib

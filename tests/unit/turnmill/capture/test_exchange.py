@@ -1,7 +1,5 @@
 """A request and its answer, as events: streams and whole answers, cut anywhere, encoded, broken, or too large."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import random

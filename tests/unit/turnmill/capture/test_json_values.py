@@ -1,7 +1,5 @@
 """JSON with too many values is told before it is read; what texts hold counts for nothing."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -3,8 +3,6 @@
 The requests are those of anthropic 2.14 (`tool_runner`, `beta.messages.thread`), google-genai 3.6.1 and openai 3.57.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

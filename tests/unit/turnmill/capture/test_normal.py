@@ -1,7 +1,5 @@
 """Messages of each API in one form, and answers in the same one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Which requests are taken for calls of a model."""
 
-from __future__ import annotations
-
 import pytest
 
 from turnmill.capture.providers import Known, Providers, model_in

@@ -1,7 +1,5 @@
 """Requests to models as they are read: which model they may be for, and why they can't be read."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from typing import Any

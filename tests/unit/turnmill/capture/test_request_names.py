@@ -1,7 +1,5 @@
 """What requests say of their conversation."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

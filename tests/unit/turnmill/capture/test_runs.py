@@ -1,7 +1,5 @@
 """Runs of frameworks: `send` and `end` neither wait nor raise, and a run that lacks events does not end as complete."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 from threading import Thread

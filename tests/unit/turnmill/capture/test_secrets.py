@@ -1,7 +1,5 @@
 """Credentials of headers, addresses and settings, and what is published without them."""
 
-from __future__ import annotations
-
 import base64
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """What one process finds out about conversations, told to another one in the headers of records."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

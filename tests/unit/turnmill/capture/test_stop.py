@@ -1,7 +1,5 @@
 """Stops of captured calls: whom they reach and when, what is published, how a wire words them."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Costs that a gateway tells in a header: they come into the usage of the answer, which tells none itself."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

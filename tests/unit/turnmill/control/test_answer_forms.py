@@ -1,7 +1,5 @@
 """Answers in each wire's own form, as its SDK documents it; only an explicit yes approves."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The first answer to a question counts, and stays until a run has it; a run's inbox takes each command once."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """A run that is told to stop: its stream ends at once, also while nothing comes, and no other run hears of it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

@@ -1,7 +1,5 @@
 """What helpers of frameworks publish in the thread of the process, whose broker is away."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """AG-UI's runs: thread and run are those of the RunAgentInput, over HTTP and from an iterator."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The middleware, message by message: what the client gets is untouched, what is published is the stream."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterable

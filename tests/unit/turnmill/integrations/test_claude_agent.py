@@ -1,7 +1,5 @@
 """Runs of the Claude Agent SDK, with stand-ins of its shape; the SDK itself: tests/sdks/check_recording.py."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Callable

@@ -1,7 +1,5 @@
 """The callback handler, with a stand-in of LangChain's base; LangChain itself: tests/sdks/check_frameworks.py."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import sys

@@ -1,7 +1,5 @@
 """The tracing processor, with spans as the Agents SDK's; the SDK itself: tests/sdks/check_recording.py."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """The helpers for Pydantic AI, with stand-ins of its shape; the SDK itself: tests/sdks/check_publishing.py."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing

@@ -3,8 +3,6 @@
 The SDKs themselves: tests/sdks/check_stops.py.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

@@ -1,7 +1,5 @@
 """What Kafka clients are made with: every combination of settings that makes none, and the files behind them."""
 
-from __future__ import annotations
-
 import ssl
 from pathlib import Path
 from typing import Any

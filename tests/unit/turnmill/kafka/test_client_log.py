@@ -1,7 +1,5 @@
 """Lines of aiokafka: left out where our clients are at work, and nowhere else."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 

@@ -1,7 +1,5 @@
 """Batches that are too large to be unpacked as a whole are read piece by piece, to the last record."""
 
-from __future__ import annotations
-
 import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import suppress

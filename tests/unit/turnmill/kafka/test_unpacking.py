@@ -1,7 +1,5 @@
 """Batches are bounded before they are unpacked, and what is too large is read as one record that says so."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Sequence
 from itertools import product

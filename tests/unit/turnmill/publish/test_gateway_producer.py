@@ -1,7 +1,5 @@
 """A publisher over HTTP: its token goes to the gateway of the settings, over TLS that it trusts, and nowhere else."""
 
-from __future__ import annotations
-
 import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """One process's spool, its neighbours, and what a crash or a bad disk leaves behind."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

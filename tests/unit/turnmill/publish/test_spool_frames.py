@@ -1,7 +1,5 @@
 """Records as bytes that tell whether they are whole."""
 
-from __future__ import annotations
-
 import pytest
 
 from turnmill.publish.spool_segment import MARK, Damage, Frame, encode, scan

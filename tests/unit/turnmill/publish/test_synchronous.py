@@ -1,7 +1,5 @@
 """The publisher without an event loop: plain iterators, in the caller's own thread."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from pathlib import Path

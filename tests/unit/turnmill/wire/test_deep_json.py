@@ -1,7 +1,5 @@
 """JSON at any depth, and what is said of text that is none: against the standard library, which both should be."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The envelope's two codecs agree; what they refuse as dead letters is in tests/unit/assembly/test_partition.py."""
 
-from __future__ import annotations
-
 import gc
 import json
 from typing import Any

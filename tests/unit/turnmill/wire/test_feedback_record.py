@@ -1,7 +1,5 @@
 """Records of feedback: what is well formed is taken as it is, and everything else is named."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

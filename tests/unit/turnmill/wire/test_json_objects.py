@@ -1,7 +1,5 @@
 """JSON objects out of any bytes, wherever these are cut."""
 
-from __future__ import annotations
-
 import json
 
 from hypothesis import given

@@ -1,7 +1,5 @@
 """What depth of JSON is taken: by the text alone, and the same by every way into the program."""
 
-from __future__ import annotations
-
 import json
 import sys
 import threading

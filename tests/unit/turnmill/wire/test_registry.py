@@ -1,7 +1,5 @@
 """What a wire's line says of its events."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

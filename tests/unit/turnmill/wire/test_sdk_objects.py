@@ -1,7 +1,5 @@
 """Objects of SDKs, known by their shape."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, field
 from datetime import UTC, datetime

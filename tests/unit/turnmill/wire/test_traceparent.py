@@ -1,7 +1,5 @@
 """W3C Trace Context: what is a traceparent, and what is not."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Building parked runs: nothing of one is lost where its records can't be kept, read or built, and no other waits."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 from collections.abc import AsyncIterator, Collection, Iterator

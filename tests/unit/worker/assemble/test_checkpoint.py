@@ -1,7 +1,5 @@
 """The order of a checkpoint, and what holds the floor. All interleavings: tests/property/test_checkpoint_model.py."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Collection, Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a worker counts of its assembly."""
 
-from __future__ import annotations
-
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.partition import Partition
 from pipeline.assembly.records import StoredRecord

@@ -1,7 +1,5 @@
 """What is sent instead of a record that its topic does not take."""
 
-from __future__ import annotations
-
 from pipeline.assembly.records import Refused, StoredRecord
 from pipeline.assembly.results import Out
 from pipeline.kafka.outbox import Outgoing

@@ -1,7 +1,5 @@
 """A stage reads again what its work could not take, and waits for its partitions for as long as it takes."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """The end of a consumer's thread: what aiokafka's fetcher has under way does not end it too soon."""
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
 from typing import Any

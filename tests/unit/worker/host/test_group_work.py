@@ -1,7 +1,5 @@
 """A sink applies what gathers as one group, until it succeeds; its floor is what it has applied."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

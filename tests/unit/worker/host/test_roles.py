@@ -1,7 +1,5 @@
 """The table of roles, and all that read it: none may leave a role out."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What is overridden in Faust's consumer, without a broker."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path

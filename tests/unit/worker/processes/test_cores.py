@@ -1,7 +1,5 @@
 """How many cores a process may use, by what its cgroups say."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

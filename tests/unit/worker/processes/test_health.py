@@ -1,7 +1,5 @@
 """The health server, over real HTTP on a free port."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field

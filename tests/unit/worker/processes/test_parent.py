@@ -1,7 +1,5 @@
 """A parent and its children: started, asked, merged, stopped, killed. The children are real processes without roles."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -1,7 +1,5 @@
 """Which roles run in which process."""
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.settings import Settings

@@ -1,7 +1,5 @@
 """Which run a dead letter is of."""
 
-from __future__ import annotations
-
 import orjson
 
 from pipeline.worker.repair.ledger import run_of_letter

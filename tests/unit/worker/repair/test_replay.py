@@ -1,7 +1,5 @@
 """The core of a replay: which runs it takes, with the sub-agents that spoke in them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pipeline.assembly.records import StoredRecord

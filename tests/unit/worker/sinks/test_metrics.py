@@ -1,7 +1,5 @@
 """The metrics role counts each record once, and passes over what it can't count."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Deliveries of webhooks that this worker has not heard of yet, and of those that were deleted."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from types import SimpleNamespace

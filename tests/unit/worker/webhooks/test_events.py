@@ -1,7 +1,5 @@
 """What webhooks hear of records, and when they hear of it again."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Look-ups of names: one that never ends holds up no other owner's."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import threading
