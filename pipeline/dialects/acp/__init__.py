@@ -1,0 +1,5 @@
+"""The Agent Client Protocol, as editors and agents speak it over a pipe."""
+
+from pipeline.dialects.acp.events import DIALECT
+
+__all__ = ["DIALECT"]

@@ -1,0 +1,5 @@
+"""Codex: the lines of `codex exec --json`, and the notifications of its app server."""
+
+from pipeline.dialects.codex.events import DIALECT
+
+__all__ = ["DIALECT"]

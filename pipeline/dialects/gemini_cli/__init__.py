@@ -1,0 +1,5 @@
+"""Gemini CLI's stream-json."""
+
+from pipeline.dialects.gemini_cli.events import DIALECT
+
+__all__ = ["DIALECT"]

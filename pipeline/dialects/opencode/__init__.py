@@ -1,0 +1,5 @@
+"""opencode: what `opencode run --format json` writes, and its server's `/event`."""
+
+from pipeline.dialects.opencode.events import DIALECT
+
+__all__ = ["DIALECT"]
