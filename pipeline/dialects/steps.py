@@ -6,18 +6,17 @@ prompt behind an answer begins the next turn of the run; each has its own end.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal
 
 from pipeline.assembly.builder import Builder, End
-from pipeline.assembly.dialect import Dialect, Handler, Violation
+from pipeline.assembly.dialect import Dialect, Handler, Shown, StreamEnd, Violation
 from pipeline.assembly.parts import Part
 from pipeline.dialects.asked_parts import retract
 from pipeline.dialects.claude_code.blocks import prompts_of_request
-from pipeline.dialects.wire_values import number_or_none
 from pipeline.turns import essence_filters as drop
 from pipeline.turns.losses import Carrier, Loss
-from pipeline.turns.tokens import SUMMED_CALLS
+from pipeline.turns.tokens import SUMMED_CALLS, at
 from topics.json_text import Fields
 from turnmill.wire.registry import WIRES
 
@@ -35,20 +34,24 @@ def begin(builder: Builder) -> None:
         builder.user_turn(parts)
 
 
-def wire(name: str, take: Handler, *, session: tuple[str, ...], **rest: Any) -> Dialect:
+def wire(
+    name: str,
+    take: Handler,
+    session: tuple[str, ...],
+    recognises: Callable[[Any], bool | None],
+    shows: Callable[[Any], Sequence[Shown]],
+    ended: Callable[[Any, StreamEnd | None], StreamEnd | None],
+    begin: Callable[[Builder], None] = begin,
+) -> Dialect:
     """Return the record of a wire all of whose events go to `take`. `session`: paths of the conversation's id."""
 
     def conversation(event: Any) -> str | None:
-        for path in session:
-            held = event
-            for key in path.split("."):
-                held = held.get(key) if isinstance(held, dict) else None
-            if isinstance(held, str) and held:
-                return held
-        return None
+        names = (at(event, tuple(path.split("."))) for path in session)
+        return next((name for name in names if isinstance(name, str) and name), None)
 
-    known: dict[str, Any] = {"begin": begin, "finish": finish, "conversation": conversation, **rest}
-    return Dialect(name, WIRES[name], {}, take, carriers=(Carrier(name, (UNNAMED,)),), **known)
+    said: dict[str, Any] = {"recognises": recognises, "shows": shows, "ended": ended, "conversation": conversation}
+    carriers = (Carrier(name, (UNNAMED,)),)
+    return Dialect(name, WIRES[name], {}, take, begin=begin, finish=finish, carriers=carriers, **said)
 
 
 def keep(builder: Builder, kind: Any, event: Fields) -> None:
@@ -77,12 +80,12 @@ def ask(builder: Builder, content: Any) -> None:
 def say(builder: Builder, kind: Kind, text: str, key: str = "", *, whole: bool = False) -> None:
     """Extend the text or thought of this key, or begin it. `whole`: this is all of it."""
     opened = builder.open_text if kind == "text" else builder.open_thinking
-    if whole and key in opened:
-        opened[key].chunks.clear()
     if text and key not in opened:
         step(builder)
         (builder.text_start if kind == "text" else builder.thinking_start)(key)
     if text:
+        if whole:
+            opened[key].chunks.clear()
         opened[key].chunks.append(text)
     if whole:
         settle(builder)
@@ -158,9 +161,3 @@ def finish(builder: Builder, end: str) -> None:
         builder.messages = []
     elif end == "complete" and builder.ended != "complete":
         builder.end_turn("disconnected")
-
-
-def renamed(source: Any, names: Mapping[str, str]) -> Fields:
-    """Return the counts of a wire under ThreadProtocol's names; {} if there are none."""
-    counts = {name: number_or_none(source.get(key)) for key, name in names.items()} if isinstance(source, dict) else {}
-    return {name: count for name, count in counts.items() if count is not None}

@@ -28,7 +28,8 @@ from pipeline.assembly.dialect import Shown, StreamEnd
 from pipeline.assembly.parts import Message, Part
 from pipeline.dialects import steps
 from pipeline.dialects.asked_parts import retract
-from pipeline.dialects.wire_values import is_number, objects, text_or_none
+from pipeline.dialects.wire_values import objects, text_or_none
+from pipeline.turns.tokens import counts
 from topics.json_text import Fields
 
 KINDS: Final = {"task": "task", "statusUpdate": "status", "artifactUpdate": "artifact", "message": "message"}
@@ -38,12 +39,6 @@ ABOUT: Final[dict[str, StreamEnd]] = {
     "canceled": "aborted",
 }
 ENDS: Final[dict[str, End]] = {**ABOUT, "failed": "error", "rejected": "error"}
-COUNTS: Final = {
-    "promptTokenCount": "input_tokens",
-    "candidatesTokenCount": "output_tokens",
-    "thoughtsTokenCount": "thinking_tokens",
-    "cachedContentTokenCount": "cache_read_tokens",
-}
 
 
 def told(event: Any) -> tuple[str, Fields]:
@@ -56,11 +51,7 @@ def told(event: Any) -> tuple[str, Fields]:
             return "error", error
         case dict() if len(event) == 1:
             (name, value), *_ = event.items()
-            if (
-                name in KINDS
-                and isinstance(value, dict)
-                and not value.keys().isdisjoint(("contextId", "taskId", "messageId"))
-            ):
+            if name in KINDS and isinstance(value, dict) and value.keys() & {"contextId", "taskId", "messageId"}:
                 return KINDS[name], value
     return "", {}
 
@@ -88,8 +79,7 @@ def begin(builder: Builder) -> None:
             _message(builder, {**message, "role": "user"})
 
 
-def take(builder: Builder, event: Fields) -> None:
-    """Take an event."""
+def _take(builder: Builder, event: Fields) -> None:
     match told(event):
         case "task", value:
             for message in objects(value.get("history")):
@@ -171,8 +161,8 @@ def _status(builder: Builder, status: Fields, metadata: Any = None) -> None:
 def _count(builder: Builder, metadata: Any) -> None:
     """Set the response's tokens; numbers of metadata are floats, and the model's thoughts are beside its output."""
     match metadata:
-        case {"adk_usage_metadata": dict(counts)}:
-            usage = steps.renamed({name: int(count) for name, count in counts.items() if is_number(count)}, COUNTS)
+        case {"adk_usage_metadata": dict(told)}:
+            usage = {name: int(count) for name, count in counts(told).items()}
             if "thinking_tokens" in usage:
                 usage["output_tokens"] = usage.get("output_tokens", 0) + usage["thinking_tokens"]
             builder.usage(usage)
@@ -183,16 +173,14 @@ def recognises(event: Any) -> bool | None:
     return told(event)[0] not in ("", "error")
 
 
-def shows(event: Any) -> Sequence[Shown]:
-    """Return texts of artifacts, of messages and of the status."""
+def _shows(event: Any) -> Sequence[Shown]:
     match told(event):
         case ("artifact", {"artifact": holder}) | ("status", {"status": {"message": holder}}) | ("message", holder):
             return [Shown("text", text) for text in texts(holder)]
     return ()
 
 
-def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
-    """Return the end that the newest status tells."""
+def _ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
     match told(event):
         case "message", _:
             return "complete"
@@ -201,14 +189,7 @@ def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
     return before
 
 
-DIALECT: Final = steps.wire(
-    "a2a",
-    take,
-    session=tuple(
-        f"{result}{kind}contextId" for result in ("result.", "") for kind in ("", *(f"{kind}." for kind in KINDS))
-    ),
-    begin=begin,
-    recognises=recognises,
-    shows=shows,
-    ended=ended,
+SESSION: Final = tuple(
+    f"{result}{kind}contextId" for result in ("result.", "") for kind in ("", *(f"{kind}." for kind in KINDS))
 )
+DIALECT: Final = steps.wire("a2a", _take, SESSION, recognises, _shows, _ended, begin)

@@ -29,19 +29,11 @@ from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Shown, StreamEnd
 from pipeline.dialects import steps
 from pipeline.dialects.wire_values import is_number, object_in, objects, text_or_none
+from pipeline.turns.tokens import counts
 from topics.json_text import Fields
 
 CHUNKS: Final[dict[str, steps.Kind]] = {"agent_message_chunk": "text", "agent_thought_chunk": "thinking"}
 SILENT: Final = ("user_message_chunk", "available_commands_update", "current_mode_update", "config_option_update")
-COUNTS: Final = {
-    "inputTokens": "input_tokens",
-    "outputTokens": "output_tokens",
-    "thoughtTokens": "thinking_tokens",
-    "cachedReadTokens": "cache_read_tokens",
-    "cachedWriteTokens": "cache_write_tokens",
-    "totalTokens": "total_tokens",
-}
-QUOTA: Final = {"input_tokens": "input_tokens", "output_tokens": "output_tokens"}  # Gemini CLI's
 REASONS: Final = {"max_tokens": "length", "max_turn_requests": "length", "refusal": "content_filter"}
 
 
@@ -55,8 +47,7 @@ def line_of(event: Any) -> Any:
     return event
 
 
-def take(builder: Builder, event: Fields) -> None:
-    """Take a line of either side. Both count their requests from 0, so results are told by what they have."""
+def _take(builder: Builder, event: Fields) -> None:
     scratch, line = builder.scratch, line_of(event)
     match line:
         case {"method": "session/prompt", "params": {"prompt": list(prompt)}, "id": number}:
@@ -186,13 +177,13 @@ def _usage(result: Fields) -> Fields | None:
     """Return the tokens; {} if all are zero, None if there are none. Input has what the cache has, output thoughts."""
     match result:
         case {"usage": dict(told)}:
-            usage = steps.renamed(told, COUNTS)
+            usage = counts(told)
             cached = usage.get("cache_read_tokens", 0) + usage.get("cache_write_tokens", 0)
             used = usage.get("input_tokens", 0) + cached
             if used + usage.get("output_tokens", 0) == usage.pop("total_tokens", None):
                 usage["input_tokens"] = used
         case {"_meta": {"quota": {"token_count": dict(told)}}}:
-            usage = steps.renamed(told, QUOTA)
+            usage = counts(told)
         case _:
             return None
     return usage if any(usage.values()) else {}
@@ -211,8 +202,7 @@ def recognises(event: Any) -> bool | None:
     return False
 
 
-def shows(event: Any) -> Sequence[Shown]:
-    """Return texts and thoughts as they come, and the calls of tools."""
+def _shows(event: Any) -> Sequence[Shown]:
     match line_of(event):
         case {"params": {"update": {"sessionUpdate": str(kind), "content": {"text": str(text)}}}} if kind in CHUNKS:
             return [Shown(CHUNKS[kind], text)]
@@ -223,8 +213,7 @@ def shows(event: Any) -> Sequence[Shown]:
     return ()
 
 
-def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
-    """Return the end of the newest prompt's turn, as the agent tells it."""
+def _ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
     match line_of(event):
         case {"method": "session/prompt"}:
             return None
@@ -233,11 +222,5 @@ def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
     return before
 
 
-DIALECT: Final = steps.wire(
-    "acp",
-    take,
-    session=("params.sessionId", "result.sessionId", "line.params.sessionId"),
-    recognises=recognises,
-    shows=shows,
-    ended=ended,
-)
+SESSION: Final = ("params.sessionId", "result.sessionId", "line.params.sessionId")
+DIALECT: Final = steps.wire("acp", _take, SESSION, recognises, _shows, _ended)

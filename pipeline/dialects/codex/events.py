@@ -28,15 +28,9 @@ from pipeline.assembly.builder import Builder, End
 from pipeline.assembly.dialect import Shown, StreamEnd
 from pipeline.dialects import steps
 from pipeline.dialects.wire_values import objects, text_or_none
+from pipeline.turns.tokens import counts
 from topics.json_text import Fields
 
-COUNTS: Final = {
-    "input_tokens": "input_tokens",
-    "cached_input_tokens": "cache_read_tokens",
-    "cache_write_input_tokens": "cache_write_tokens",
-    "output_tokens": "output_tokens",
-    "reasoning_output_tokens": "thinking_tokens",
-}
 TEXTS: Final[dict[str, steps.Kind]] = {
     "agent_message": "text",
     "reasoning": "thinking",
@@ -56,12 +50,11 @@ BESIDE: Final = ("id", "type", "status", "exit_code", "duration_ms", "error")  #
 STATES: Final[dict[Any, End]] = {"turn.completed": "complete", "completed": "complete", "interrupted": "aborted"}
 
 
-def take(builder: Builder, event: Fields) -> None:
-    """Take a line, or a notification."""
+def _take(builder: Builder, event: Fields) -> None:
     match event:
         case {"method": str(method), "params": dict(params)}:
             for line in _lines(builder, method, params):
-                take(builder, line)
+                _take(builder, line)
         case {"type": "thread.started", "thread_id": str(name)}:
             builder.context.external_id = builder.context.external_id or name
         case {"type": "turn.started"}:
@@ -79,13 +72,11 @@ def take(builder: Builder, event: Fields) -> None:
                 steps.take_back(builder)
             steps.notice(builder, text)
         case {"type": "turn.completed" | "turn.failed" as state}:
-            sums, before = steps.renamed(event.get("usage"), COUNTS), builder.scratch.get("sums", {})
+            sums, before = counts(event.get("usage")), builder.scratch.get("sums", {})
             builder.scratch["sums"] = before | sums
             builder.error_text = text_or_none(event["error"]["message"]) if state == "turn.failed" else None
             usage = {name: max(0, count - before.get(name, 0)) for name, count in sums.items()}
             steps.over(builder, STATES.get(state, "error"), usage)
-        case {"type": "item.started", "item": {"type": "agent_message" | "reasoning" | "user_message"}}:
-            pass
         case {"type": kind}:
             steps.keep(builder, kind, event)
 
@@ -111,8 +102,9 @@ def _lines(builder: Builder, method: str, params: Fields) -> Iterator[Fields]:
             yield {"type": "thread.started", "thread_id": name}
         case "turn/started", _:
             yield {"type": "turn.started"}
-        case "item/started" | "item/completed", {"item": {"type": str(), "id": str()} as item}:
-            yield {"type": method.replace("/", "."), "item": _item(item)}
+        case "item/started" | "item/completed", {"item": {"type": str(kind), "id": str()} as item}:
+            if method == "item/completed" or _words(kind) in CALLS:
+                yield {"type": method.replace("/", "."), "item": _item(item)}
         case _, {"delta": str(text), "itemId": str(key)} if method in TEXTS:
             steps.say(builder, TEXTS[method], text, key)
         case "error", {"error": {"message": text}}:
@@ -121,7 +113,7 @@ def _lines(builder: Builder, method: str, params: Fields) -> Iterator[Fields]:
             if total != builder.scratch.get("total"):  # it comes again as it is
                 used: Fields = builder.scratch.setdefault("used", {})
                 builder.scratch["total"] = total
-                spent = steps.renamed(_snake(last), COUNTS)
+                spent = counts(last)
                 used.update({name: used.get(name, 0) + count for name, count in spent.items()})
         case "turn/completed", {"turn": {"status": str(state)} as turn}:
             if isinstance(error := turn.get("error"), dict):
@@ -130,15 +122,12 @@ def _lines(builder: Builder, method: str, params: Fields) -> Iterator[Fields]:
 
 
 def _item(item: Fields) -> Fields:
-    """Return an item of the app server as `codex exec` has it: in snake case, its texts as one."""
+    """Return an item of the app server as `codex exec` has it: in snake case, and its texts joined."""
     lists = [value for key in ("summary", "content") if isinstance(value := item.get(key), list)]
     texts = [text for value in lists for text in value if isinstance(text, str)]
     texts += [piece["text"] for value in lists for piece in objects(value) if isinstance(piece.get("text"), str)]
-    return {"text": "\n\n".join(texts), **_snake(item), "type": _words(item["type"])}
-
-
-def _snake(item: Fields) -> Fields:
-    return {_words(name): value for name, value in item.items()}
+    known = {_words(name): value for name, value in item.items()} | {"type": _words(item["type"])}
+    return known if "text" in known or known["type"] in CALLS else {**known, "text": "\n\n".join(texts)}
 
 
 def _words(name: str) -> str:
@@ -157,8 +146,7 @@ def recognises(event: Any) -> bool | None:
     return False
 
 
-def shows(event: Any) -> Sequence[Shown]:
-    """Return texts and thoughts, whole or as the app server's deltas, and the calls of tools."""
+def _shows(event: Any) -> Sequence[Shown]:
     match event:
         case {"type": "item.completed", "item": {"type": str(kind), "text": str(text)}} if kind in TEXTS:
             return [Shown(TEXTS[kind], text)]
@@ -169,8 +157,7 @@ def shows(event: Any) -> Sequence[Shown]:
     return ()
 
 
-def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
-    """Return the end of the newest turn."""
+def _ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
     match event:
         case {"type": "turn.completed"} | {"method": "turn/completed", "params": {"turn": {"status": "completed"}}}:
             return "complete"
@@ -179,11 +166,5 @@ def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
     return before
 
 
-DIALECT: Final = steps.wire(
-    "codex",
-    take,
-    session=("thread_id", "params.threadId", "params.thread.id"),
-    recognises=recognises,
-    shows=shows,
-    ended=ended,
-)
+SESSION: Final = ("thread_id", "params.threadId", "params.thread.id")
+DIALECT: Final = steps.wire("codex", _take, SESSION, recognises, _shows, _ended)

@@ -24,18 +24,11 @@ from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Shown, StreamEnd
 from pipeline.dialects import steps
 from pipeline.dialects.wire_values import call_arguments
+from pipeline.turns.tokens import counts
 from topics.json_text import Fields
 
-COUNTS: Final = {
-    "input_tokens": "input_tokens",
-    "output_tokens": "output_tokens",
-    "cached": "cache_read_tokens",
-    "total_tokens": "total_tokens",
-}
 
-
-def take(builder: Builder, event: Fields) -> None:
-    """Take a line."""
+def _take(builder: Builder, event: Fields) -> None:
     match event:
         case {"type": "init", "session_id": str(session), "model": str(model)}:
             builder.context.model_name = builder.context.model_name or model
@@ -63,16 +56,16 @@ def take(builder: Builder, event: Fields) -> None:
 
 def _usage(builder: Builder, stats: Any) -> Fields:
     """Return the tokens of the turn; if one model has them all, it is that of the responses."""
-    usage = steps.renamed(stats, COUNTS)
-    thoughts = usage.pop("total_tokens", 0) - usage.get("input_tokens", 0) - usage.get("output_tokens", 0)
-    if thoughts > 0:
-        usage |= {"thinking_tokens": thoughts, "output_tokens": usage.get("output_tokens", 0) + thoughts}
-    match stats:
-        case {"models": dict(models)}:
-            used = [name for name, told in models.items() if any(steps.renamed(told, COUNTS).values())]
-            for response in builder.messages if len(used) == 1 else ():
-                if response.kind == "response":
-                    response.fields["model_name"] = used[0]
+    if not isinstance(stats, dict):
+        return {}
+    usage = {"input_tokens": 0, "output_tokens": 0} | counts({**stats, "cached_tokens": stats.get("cached")})
+    usage["thinking_tokens"] = max(0, usage.pop("total_tokens", 0) - usage["input_tokens"] - usage["output_tokens"])
+    usage["output_tokens"] += usage["thinking_tokens"]
+    models = stats["models"].items() if isinstance(stats.get("models"), dict) else ()
+    used = [name for name, told in models if any(counts(told).values())]
+    for response in builder.messages if len(used) == 1 else ():
+        if response.kind == "response":
+            response.fields["model_name"] = used[0]
     return usage
 
 
@@ -84,8 +77,7 @@ def recognises(event: Any) -> bool | None:
     return False
 
 
-def shows(event: Any) -> Sequence[Shown]:
-    """Return the text as it comes, and the calls of tools."""
+def _shows(event: Any) -> Sequence[Shown]:
     match event:
         case {"type": "message", "role": "assistant", "content": str(text)}:
             return [Shown("text", text)]
@@ -94,14 +86,12 @@ def shows(event: Any) -> Sequence[Shown]:
     return ()
 
 
-def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
-    """Return the end that the last line tells."""
+def _ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
     match event:
         case {"type": "result", "status": status, "timestamp": str()}:
             return "complete" if status == "success" else None
     return before
 
 
-DIALECT: Final = steps.wire(
-    "gemini-cli", take, session=("session_id",), recognises=recognises, shows=shows, ended=ended
-)
+SESSION: Final = ("session_id",)
+DIALECT: Final = steps.wire("gemini-cli", _take, SESSION, recognises, _shows, _ended)

@@ -26,12 +26,12 @@ from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Shown, StreamEnd
 from pipeline.dialects import ends, steps
 from pipeline.dialects.asked_parts import retract
-from pipeline.dialects.wire_values import is_number, text_or_none
+from pipeline.dialects.wire_values import is_number, number_or_none, text_or_none
+from pipeline.turns.tokens import at
 from topics.json_text import Fields
 
+BESIDE: Final = (("cache", "read"), ("cache", "write"), ("reasoning",))  # counts beside input and output
 SERVERS: Final = frozenset({"server", "session", "message", "permission", "file", "lsp", "todo", "question", "pty"})
-COUNTS: Final = {"input": "input_tokens", "output": "output_tokens", "reasoning": "thinking_tokens"}
-CACHE: Final = {"read": "cache_read_tokens", "write": "cache_write_tokens"}
 
 
 def begin(builder: Builder) -> None:
@@ -40,8 +40,7 @@ def begin(builder: Builder) -> None:
     builder.scratch.update(session=None, message=None, users=set(), parts={})
 
 
-def take(builder: Builder, event: Fields) -> None:
-    """Take a line, or an event of the server if it is of the run's session."""
+def _take(builder: Builder, event: Fields) -> None:
     told = event.get("properties")
     if isinstance(told, dict):
         inner = told.get("part", told.get("info"))
@@ -122,11 +121,11 @@ def _tool(builder: Builder, call_id: str, name: str, state: Fields) -> None:
 def _finished(builder: Builder, part: Fields, reason: str) -> None:
     """End the response. opencode's input is without what the cache has, its output without thoughts."""
     response, tokens = builder.current_response(), part["tokens"]
-    cache, usage = steps.renamed(tokens.get("cache"), CACHE), steps.renamed(tokens, COUNTS)
-    usage["input_tokens"] = usage.get("input_tokens", 0) + sum(cache.values())
-    usage["output_tokens"] = usage.get("output_tokens", 0) + usage.get("thinking_tokens", 0)
-    cost = {"cost": part["cost"]} if is_number(part.get("cost")) else {}
-    builder.usage({**usage, **cache, **cost}, response)
+    read, written, thoughts = (number_or_none(at(tokens, path)) or 0 for path in BESIDE)
+    usage: Fields = {"cache_read_tokens": read, "cache_write_tokens": written, "thinking_tokens": thoughts}
+    usage["input_tokens"] = tokens["input"] + read + written
+    usage["output_tokens"] = tokens["output"] + thoughts
+    builder.usage(usage | ({"cost": part["cost"]} if is_number(part.get("cost")) else {}), response)
     ends.tell(response.fields, ends.AI_SDK, reason)
     steps.settle(builder)
     builder.close_response()
@@ -144,8 +143,7 @@ def recognises(event: Any) -> bool | None:
     return False
 
 
-def shows(event: Any) -> Sequence[Shown]:
-    """Return texts that are whole, the server's deltas, and the calls of tools."""
+def _shows(event: Any) -> Sequence[Shown]:
     match event:
         case {"type": "text" | "reasoning" as kind, "part": {"text": str(text)}}:
             return [Shown("text" if kind == "text" else "thinking", text)]
@@ -156,24 +154,16 @@ def shows(event: Any) -> Sequence[Shown]:
     return ()
 
 
-def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
-    """Return the end that the last step tells, until another one begins."""
+def _ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
     match event:
         case {"part": {"type": "step-finish", "reason": str(reason)}} if reason != "tool-calls":
             return "complete"
         case {"type": "message.part.updated", "properties": {"part": dict(part)}}:
-            return ended({"part": part}, before)
+            return _ended({"part": part}, before)
         case {"part": {"type": "step-start"}} | {"type": "session.error"} | {"type": "error", "sessionID": _}:
             return None
     return before
 
 
-DIALECT: Final = steps.wire(
-    "opencode",
-    take,
-    session=("sessionID", "properties.sessionID", "properties.part.sessionID"),
-    begin=begin,
-    recognises=recognises,
-    shows=shows,
-    ended=ended,
-)
+SESSION: Final = ("sessionID", "properties.sessionID", "properties.part.sessionID")
+DIALECT: Final = steps.wire("opencode", _take, SESSION, recognises, _shows, _ended, begin)
