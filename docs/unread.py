@@ -177,7 +177,11 @@ UNREAD: Final[dict[str, tuple[Unread, ...]]] = {
         Unread(TIME, "*", "timestamp"),
         Unread("the message tells it", "error", "severity"),
         Unread("sums of what the lines before have told", "result", "stats.tool_calls stats.duration_ms"),
-        Unread("the input without the cache", "result", "stats.input stats.models.*.input"),
+        Unread(
+            "the input without the cache, and of each model its cached part",
+            "result",
+            "stats.input stats.models.*.input stats.models.*.cached",
+        ),
         Unread("the model of the session, which has used nothing", "result", "stats.models.gemini-*"),
     ),
     "google-adk": (

@@ -12,8 +12,11 @@ from turnmill import command_line
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )
 @click.option("--proxy", is_flag=True, help="Use the proxy for a Python program, too, to capture its child processes.")
+@click.option(
+    "--tee-stdout", is_flag=True, help="Publish what it prints, such as `codex exec --json`, and not its calls."
+)
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-def run(command: tuple[str, ...], *, proxy: bool) -> None:
+def run(command: tuple[str, ...], *, proxy: bool, tee_stdout: bool) -> None:
     r"""Run COMMAND, and publish its calls to providers of models.
 
     \b
@@ -23,4 +26,4 @@ def run(command: tuple[str, ...], *, proxy: bool) -> None:
     A Python program publishes by itself. The calls of any other program go through a proxy on this machine, for that
     program alone. Signals are passed on to it, and its exit status is that of this command.
     """
-    command_line.run(command, by_proxy=proxy)
+    command_line.run(command, by_proxy=proxy, tees=tee_stdout)
