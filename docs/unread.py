@@ -40,6 +40,46 @@ LABEL: Final = "only ties events together; they are found by another one"
 INVENTED: Final = "made up by a test"
 
 UNREAD: Final[dict[str, tuple[Unread, ...]]] = {
+    "a2a": (
+        Unread(TIME, "-", "*timestamp"),
+        Unread("names the thread where its publisher does not", "-", "*contextId"),
+        Unread(LABEL, "-", "*taskId *messageId id result.id *task.id"),
+        Unread("the part's keys tell its kind", "-", "*kind"),
+        Unread("the agent, where it is not the user", "-", "*role"),
+        Unread("the state tells whether it ends", "-", "*final"),
+        Unread("what an artifact has so far counts, whether or not more comes", "-", "*lastChunk"),
+        Unread("how its agent calls the artifact", "-", "*artifact.name"),
+        Unread("the data's own keys tell a call and a result", "-", "*message.metadata"),
+        Unread("the error's words tell it", "-", "error.code error.data error.details error.status"),
+    ),
+    "acp": (
+        Unread(TRANSPORT, "* -", "jsonrpc id"),
+        Unread("names the thread where its publisher does not", "* -", "params.sessionId result.sessionId"),
+        Unread("the error's words tell it", "-", "error.code error.data.errorName error.data.service"),
+        Unread("the same counts as in `usage`", "-", "result._meta.quota.*"),
+        Unread(
+            "what the agent can do, and how it is set up",
+            "-",
+            "result.agentCapabilities result.agentInfo.* result.authMethods result.configOptions result.models"
+            " result.modes result.protocolVersion result._meta.steering",
+        ),
+        Unread("the client's side of the same", "initialize session/new", "params method"),
+        Unread("the login, for display", "_auth/status_update", "params method"),
+        Unread("the result of the prompt tells that it was cancelled", "session/cancel", "params method"),
+        Unread(
+            "the context so far: the result of the prompt has the tokens", "session/update", "*update.used *update.size"
+        ),
+        Unread("lists for display", "session/update", "params.update.availableCommands"),
+        Unread(TIME, "session/update", "params.update.updatedAt"),
+        Unread(
+            "the program's notes on what the fields beside them tell",
+            "session/update",
+            "*_meta.claudeCode *_meta._claude/* *_meta.codex.error.* *_meta.terminal_exit *_meta.terminal_info"
+            " *terminal_id *terminalId",
+        ),
+        Unread("`rawOutput` is the result, and has it in its own words", "session/update", "*content[].*"),
+        Unread("repeats the output", "session/update", "params.update.rawOutput.metadata"),
+    ),
     "ag-ui": (
         Unread(TIME, "*", "timestamp"),
         Unread(CONSTANT, "REASONING_MESSAGE_START TOOL_CALL_RESULT", "role"),
@@ -120,6 +160,7 @@ UNREAD: Final[dict[str, tuple[Unread, ...]]] = {
         ),
         Unread("an estimate: the tokens themselves come", "system/thinking_tokens", "estimated_tokens*"),
     ),
+    "codex": (Unread(OPENING, "item.started", "item.status"),),
     "gemini": (
         Unread(CONSTANT, "-", "candidates[].content.role"),
         Unread("the next piece tells it", "-", "candidates[].content.parts[].functionCall.partialArgs[].willContinue"),
@@ -129,6 +170,17 @@ UNREAD: Final[dict[str, tuple[Unread, ...]]] = {
             "request.contents[].parts[].functionCall.args request.contents[].parts[].functionCall.id"
             " request.contents[].parts[].thought request.contents[].parts[].thoughtSignature",
         ),
+    ),
+    "gemini-cli": (
+        Unread(TIME, "*", "timestamp"),
+        Unread("the message tells it", "error", "severity"),
+        Unread("sums of what the lines before have told", "result", "stats.tool_calls stats.duration_ms"),
+        Unread(
+            "the input without the cache, and of each model its cached part",
+            "result",
+            "stats.input stats.models.*.input stats.models.*.cached",
+        ),
+        Unread("the model of the session, which has used nothing", "result", "stats.models.gemini-*"),
     ),
     "google-adk": (
         Unread("the author tells it", "-", "content.role"),
@@ -278,6 +330,12 @@ UNREAD: Final[dict[str, tuple[Unread, ...]]] = {
         Unread("a preview of the picture", "response.image_generation_call.partial_image", "partial_image_* size"),
         Unread(REQUEST, "turnmill.request", "request.input[].*"),
         Unread(INVENTED, "response.*", "x_server"),
+    ),
+    "opencode": (
+        Unread(TIME, "*", "timestamp part.time.start part.state.time"),
+        Unread("names the thread where its publisher does not", "*", "sessionID part.sessionID"),
+        Unread("the sum of the others", "step_finish", "part.tokens.total"),
+        Unread("the error's words tell it", "error", "error.name"),
     ),
     "pi-agent": (
         Unread(TIME, "message_start/* message_update/*", "message.timestamp message.durationMs"),

@@ -19,7 +19,7 @@ from turnmill.extras import CLIENT, install
 SERVER: Final = "turnmill-server"
 GROUP: Final = "turnmill.server"  # the group of the entry point for the server's command line
 RUN: Final = """\
-Usage: turnmill run [--proxy] [--] COMMAND [ARGUMENT]...
+Usage: turnmill run [--proxy | --tee-stdout] [--] COMMAND [ARGUMENT]...
 
   Run COMMAND, and publish its calls to providers of models:
   `turnmill run -- python my_agent.py`, `turnmill run -- node agent.mjs`.
@@ -27,7 +27,8 @@ Usage: turnmill run [--proxy] [--] COMMAND [ARGUMENT]...
   A Python program publishes by itself. The calls of any other program go through a proxy on this machine, for that
   program alone. Signals are passed on to it, and its exit status is that of this command.
 
-  --proxy   Use the proxy for a Python program, too, to capture its child processes.
+  --proxy        Use the proxy for a Python program, too, to capture its child processes.
+  --tee-stdout   Publish what it prints, such as `codex exec --json`, and not its calls.
 """
 USAGE: Final = """\
 Usage: turnmill [OPTIONS] COMMAND [ARGS]...
@@ -133,10 +134,12 @@ def client(arguments: Sequence[str]) -> None:
             sys.stdout.write(USAGE + "".join(f"  {name:<10}{_line(command)}\n" for name, command in COMMANDS.items()))
         case ["--version", *_]:
             sys.stdout.write(f"turnmill, version {version('turnmill')}, client\n")
-        case ["run"] | ["run", "--" | "--proxy"] | ["run", "-h" | "--help", *_]:
+        case ["run"] | ["run", "--" | "--proxy" | "--tee-stdout"] | ["run", "-h" | "--help", *_]:
             sys.stdout.write(RUN)
         case ["run", "--proxy", "--", *command] | ["run", "--proxy", *command]:
             run(command, by_proxy=True)
+        case ["run", "--tee-stdout", "--", *command] | ["run", "--tee-stdout", *command]:
+            run(command, tees=True)
         case ["run", "--", *command] | ["run", *command]:
             run(command)
         case [name, *_] if name in COMMANDS:
@@ -149,8 +152,11 @@ def _line(command: Command) -> str:
     return f"(needs turnmill[{command.extra}])" if command.extra != CLIENT else command.does
 
 
-def run(command: Sequence[str], *, by_proxy: bool = False) -> None:
-    """Run a program and publish its model calls. A Python program replaces this process. Raises CallerError."""
+def run(command: Sequence[str], *, by_proxy: bool = False, tees: bool = False) -> None:
+    """Run a program and publish its model calls, or what it prints. Raises CallerError.
+
+    A Python program replaces this process, unless its calls go through the proxy, or its output is published.
+    """
     from turnmill.capture.program import environment, is_python  # noqa: PLC0415  # the list of commands needs none of it
     from turnmill.environment import load_settings  # noqa: PLC0415
 
@@ -158,10 +164,12 @@ def run(command: Sequence[str], *, by_proxy: bool = False) -> None:
     program = shutil.which(command[0])
     if program is None:
         raise CallerError(f"there is no program {command[0]!r}: give a command as you would type it, after `--`")
-    if by_proxy or not (Path(program).name in PYTHONS or is_python(Path(program))):
+    if by_proxy or tees or not (Path(program).name in PYTHONS or is_python(Path(program))):
         supervise = next(iter(entry_points(group=PROGRAMS)), None) if server_command() is not None else None
         if supervise is not None and find_spec("aiohttp") is not None:
-            supervise.load()(program, command)
+            supervise.load()(program, command, tees=tees)
+        if tees:
+            raise CallerError(f"`--tee-stdout` needs an extra of this package: {install('worker')}")
         sys.stderr.write(
             f"turnmill: what {command[0]} says to models is not seen: what is no Python needs {install('worker')}\n"
         )

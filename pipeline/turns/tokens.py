@@ -55,6 +55,8 @@ SPELLINGS: Final[dict[str, tuple[str, ...]]] = {
         "output_tokens_details.reasoning_tokens",  # OpenAI Responses
         "output_tokens_details.thinking_tokens",  # Anthropic
         "output_token_details.reasoning",  # LangChain
+        "thoughtTokens",  # ACP
+        "reasoning_output_tokens",  # Codex
         "details.reasoning_tokens",  # Pydantic AI before it had a name for them
     ),
     "cache_read_tokens": (
@@ -74,6 +76,8 @@ SPELLINGS: Final[dict[str, tuple[str, ...]]] = {
         "input_tokens_details.cached_tokens",
         "input_token_details.cache_read",
         "input_token_details.cached_tokens",  # OpenAI Realtime
+        "cachedReadTokens",
+        "cached_input_tokens",
         "details.cache_read_tokens",
     ),
     "cache_write_tokens": (
@@ -88,6 +92,8 @@ SPELLINGS: Final[dict[str, tuple[str, ...]]] = {
         "prompt_tokens_details.cache_write_tokens",
         "input_tokens_details.cache_write_tokens",
         "input_token_details.cache_creation",
+        "cachedWriteTokens",
+        "cache_write_input_tokens",
         "details.cache_write_tokens",
     ),
     "total_tokens": ("total_tokens", "totalTokens", "totalTokenCount", "total_token_count"),

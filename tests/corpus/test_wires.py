@@ -25,13 +25,19 @@ def is_of_root(event: Any, *kinds: str) -> bool:
     return False
 
 
+A2A_ENDS: Final = ("completed", "input-required", "TASK_STATE_COMPLETED", "TASK_STATE_INPUT_REQUIRED")
 # The wires whose recordings are here, and the events with which a stream says itself that it ended well.
 GOOD_ENDS: Final[dict[str, Callable[[Any], bool]]] = {
+    "a2a": lambda event: '"message"' in dumps(event) or any(f'"{state}"' in dumps(event) for state in A2A_ENDS),
+    "acp": lambda event: event.get("result", {}).get("stopReason") == "end_turn",
     "ag-ui": lambda event: event["type"] == "RUN_FINISHED",
     "claude-code": lambda event: event["type"] == "result" and not event["is_error"],
+    "codex": lambda event: event.get("type") == "turn.completed",
+    "gemini-cli": lambda event: event["type"] == "result" and event["status"] == "success",
     "langgraph": lambda event: (
         is_of_root(event, "on_chain_end", "completed", "interrupted") or event.get("event") == "end"
     ),
+    "opencode": lambda event: event["type"] == "step_finish" and event["part"]["reason"] != "tool-calls",
 }
 CUTS: Final = 40  # of one stream
 RECORDINGS = [recording for wire in GOOD_ENDS for recording in recordings(wire)]
@@ -54,6 +60,12 @@ def status(document: dict[str, Any]) -> str:
     return turns[-1]["completion_status"] if turns else "interrupted"
 
 
+def notices(document: dict[str, Any]) -> str:
+    """What the program said that runs the agent."""
+    messages = (message for turn in document["turns"] for message in turn.get("messages", ()))
+    return "".join(m["event_data"]["content"] for m in messages if m.get("event_type") == "data-app-notice")
+
+
 @every_recording
 def test_a_stream_is_what_the_sdk_made_of_it(recording: Recording) -> None:
     judge(recording.assembled(), recording.truth)
@@ -68,7 +80,8 @@ def test_a_stream_that_stops_anywhere_keeps_what_was_seen_and_is_not_complete(re
         assert status(got) == "interrupted" or any(map(ends, said[:count]))
         assert not errors(got)
         if status(got) == "interrupted" and not any(map(takes_back, said[:count])):
-            held = "".join(texts([[turn.get("messages"), turn.get("meta:partial")] for turn in got["turns"]]))
+            kept = ("messages", "meta:partial", "meta:retracted")
+            held = "".join(texts([[turn.get(key) for key in kept] for turn in got["turns"]])) + notices(got)
             seen = [piece for event in said[:count] for piece in shown(recording.dialect, event)]
             assert [piece for piece in seen if piece.kind != "tool" and not is_held(piece.text, held)] == []
 

@@ -47,6 +47,12 @@ def of_langgraph(event: Fields) -> bool:
     return whole or mode in ("values", "updates", "messages/partial", "messages/complete") or mode.startswith("v3:")
 
 
+def of_acp(event: Fields) -> bool:
+    """A call as far as it has come, the sums of the session, and the end of a turn."""
+    kind = event["params"]["update"]["sessionUpdate"] if event.get("method") == "session/update" else ""
+    return kind in ("tool_call", "tool_call_update", "usage_update") or "stopReason" in (event.get("result") or ())
+
+
 def of_raw(event: Fields) -> bool:
     return event["type"] == "raw_response_event" and event["data"].get("type") in RESPONSE
 
@@ -54,6 +60,8 @@ def of_raw(event: Fields) -> bool:
 RESPONSE: Final = [f"response.{state}" for state in ("created", "queued", "in_progress", "completed", "incomplete")]
 # A wire -> which of its events have something whole that they, or others, may tell again.
 SNAPSHOTS: Final[dict[str, tuple[Is, ...]]] = {
+    "a2a": (lambda event: "result" in event and "statusUpdate" in event["result"],),
+    "acp": (of_acp,),
     "ag-ui": (of("type", "MESSAGES_SNAPSHOT", "STATE_SNAPSHOT", "ACTIVITY_SNAPSHOT", "CUSTOM", "RUN_FINISHED"),),
     "agents-sdk": (of("event", "tool.call", "status", "done"),),
     "anthropic": (
@@ -66,12 +74,15 @@ SNAPSHOTS: Final[dict[str, tuple[Is, ...]]] = {
             event.get("type") == "stream_event" and event["event"]["type"] in ("message_start", "message_delta")
         ),
     ),
+    "codex": (of("type", "item.completed", "turn.completed"), of("method", "thread/tokenUsage/updated")),
     "gemini": (lambda event: "usageMetadata" in event,),
+    "gemini-cli": (of("type", "result"),),
     "google-adk": (lambda event: True,),
     "langgraph": (of_langgraph,),
     "openai-agents": (of_raw,),
     "openai-chat": (lambda event: bool(event.get("usage")),),
     "openai-responses": (of("type", *RESPONSE, "response.output_item.done"),),
+    "opencode": (lambda event: bool(event.get("part")) or event["type"] == "message.part.updated",),
     "pi-agent": (of("type", "message_update", "message_end", "turn_end", "agent_end"),),
     "pi-proxy": (of("type", "done"),),
     "pydantic-ai": (of("event_kind", "part_start", "part_end", "final_result", "agent_run_result"),),

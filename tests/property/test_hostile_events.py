@@ -22,16 +22,21 @@ from turnmill.wire.framing import decode
 
 CORPUS = Path(__file__).parent.parent / "corpus"
 FILES = {
+    "a2a": "*.sse",
+    "acp": "*.jsonl",
     "ag-ui": "*.sse",
     "agents-sdk": "*.sse",
     "anthropic": "*.sse",
     "claude-code": "*.jsonl",
+    "codex": "*.jsonl",
     "gemini": "*.sse",
+    "gemini-cli": "*.jsonl",
     "google-adk": "*.jsonl",
     "langgraph": "*.*",
     "openai-agents": "*.jsonl",
     "openai-chat": "*.sse",
     "openai-responses": "*.sse",
+    "opencode": "*.jsonl",
     "pi-agent": "*.jsonl",
     "pi-proxy": "*.sse",
     "pydantic-ai": "*.jsonl",

@@ -13,7 +13,10 @@ from tests.corpus.compare_wires import Recording, recordings, thread
 from tests.property.records import deliveries, envelope
 from topics.turn_record import encode
 
-NAMES = ("ag-ui", "anthropic", "claude-code", "gemini", "langgraph", "openai-chat", "openai-responses")
+NAMES = (
+    *("a2a", "acp", "ag-ui", "anthropic", "claude-code", "codex", "gemini", "gemini-cli", "langgraph", "openai-chat"),
+    *("openai-responses", "opencode"),
+)
 
 
 @cache

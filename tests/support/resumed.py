@@ -129,16 +129,21 @@ WORDS: Final = {"role": "user", "content": "More"}
 UI_WORDS: Final = {"id": "asked", "role": "user", "parts": [{"type": "text", "text": "More"}]}
 # A wire -> the format of its histories, and how a run brings one; nothing where it brings nothing of other runs.
 RESUMED: Final[dict[str, tuple[str | None, tuple[Resumed, ...]]]] = {
+    "a2a": (None, ()),  # a stream of a task that goes on has that task alone
+    "acp": (None, ()),  # what `session/load` tells again stands before its result
     "ag-ui": ("ag-ui", (of_ag_ui,)),
     "agents-sdk": ("vercel-ai", (in_request("messages", asked=WORDS),)),
     "anthropic": ("anthropic", (in_request("messages", asked=WORDS),)),
     "claude-code": (None, (of_claude_code,)),
+    "codex": (None, ()),  # the thread's sum goes on, and nothing tells how far it was
     "gemini": ("gemini", (in_request("contents", asked={"role": "user", "parts": [{"text": "More"}]}),)),
+    "gemini-cli": (None, ()),  # its session is a file, and nothing of it is streamed
     "google-adk": (None, ()),  # the server keeps the session, and streams new events alone
     "langgraph": ("langchain", (of_langgraph,)),
     "openai-agents": ("openai-responses", (in_request("input", asked=WORDS),)),
     "openai-chat": ("openai-chat", (in_request("messages", asked=WORDS),)),
     "openai-responses": ("openai-responses", (in_request("input", asked=WORDS),)),
+    "opencode": (None, ()),  # the server keeps the session, and streams new events alone
     "pi-agent": (None, ()),  # `agent_end` has the messages of its run alone
     "pi-proxy": ("pi-agent", (in_request("context", "messages", asked=PI_WORDS),)),
     "pydantic-ai": ("pydantic-ai", (of_pydantic_ai,)),

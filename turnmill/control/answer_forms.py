@@ -2,6 +2,7 @@
 
 | wire | what `resumption` returns |
 |---|---|
+| a2a | a message of the user, for the task |
 | ag-ui | `RunAgentInput.resume`: a list of {interruptId, status, payload} |
 | agents-sdk, openai-agents | call id -> {approve, rejection_message}, for `state.approve` and `state.reject` |
 | anthropic | a user's message with `tool_result` blocks |
@@ -71,6 +72,10 @@ def _own_id(answer: Answer) -> str:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _a2a(answers: Sequence[Answer]) -> dict[str, Any]:
+    return {"role": "ROLE_USER", "parts": [{"text": _text(answer.value)} for answer in answers]}
 
 
 def _ag_ui(answers: Sequence[Answer]) -> list[dict[str, Any]]:
@@ -190,6 +195,7 @@ def _vercel_part(answer: Answer) -> dict[str, Any]:
 
 
 FORMS: Final[Mapping[str, Callable[[Sequence[Answer]], Any]]] = {
+    "a2a": _a2a,
     "ag-ui": _ag_ui,
     "agents-sdk": _agents,
     "anthropic": _anthropic,

@@ -60,11 +60,15 @@ def box(value: Any) -> dict[str, Any]:
 
 
 WIRES: Final[dict[str, Wire]] = {
+    "a2a": Wire(kind="method", untyped=True),
+    "acp": Wire(kind="method", untyped=True),
     "ag-ui": Wire(),
     "agents-sdk": Wire(kind="event", framing="named-sse"),
     "anthropic": Wire(done_marker="[DONE]", untyped=True, as_event=anthropic_event),
     "claude-code": Wire(as_event=claude_code_event),
+    "codex": Wire(untyped=True),
     "gemini": Wire(untyped=True, boxed=True, framing="sse-or-array", as_event=gemini_event),
+    "gemini-cli": Wire(),
     "google-adk": Wire(untyped=True, boxed=True),
     "langgraph": Wire(
         kind="event", framing="named-sse", untyped=True, boxed=True, as_event=langgraph_event, holds_objects=True
@@ -72,6 +76,7 @@ WIRES: Final[dict[str, Wire]] = {
     "openai-agents": Wire(done_marker="[DONE]", as_event=openai_agents_event),
     "openai-chat": Wire(kind="object", done_marker="[DONE]", untyped=True, boxed=True, as_event=openai_chat_event),
     "openai-responses": Wire(done_marker="[DONE]", untyped=True, as_event=openai_responses_event),
+    "opencode": Wire(),
     "pi-agent": Wire(),
     "pi-proxy": Wire(framing="data-lines"),
     "pydantic-ai": Wire(kind="event_kind", as_event=pydantic_ai_event),

@@ -64,8 +64,8 @@ def test_run_takes_the_proxy_for_what_is_no_python(
         """A program that was started."""
 
     def starts(how: str) -> Callable[..., None]:
-        def start(_: str, command: list[str], *more: object) -> None:
-            started.append((how, command))
+        def start(_: str, command: list[str], *more: object, tees: bool = False) -> None:
+            started.append(("teed" if tees else how, command))
             raise Ended
 
         return start
@@ -92,19 +92,20 @@ def test_run_takes_the_proxy_for_what_is_no_python(
         (["node", "agent.mjs"], proxied),
         (["script"], proxied),
         (["--proxy", "--", "tool"], proxied),
+        *((["--tee-stdout", "--", "tool"], "teed") for _ in range(server)),
     ):
         started.clear()
         capsys.readouterr()
         with pytest.raises(Ended):
-            client(["run", *(arguments if arguments[0] == "--proxy" else ["--", *arguments])])
-        assert started == [(how, [one for one in arguments if one not in ("--proxy", "--")])]
+            client(["run", *(arguments if arguments[0].startswith("--") else ["--", *arguments])])
+        assert started == [(how, [one for one in arguments if not one.startswith("--")])]
         unseen = not server and how == proxied and arguments[0] in ("node", "script", "--proxy")
         assert ("says to models is not seen" in capsys.readouterr().err) == unseen
 
 
 def test_run_needs_a_program(capsys: pytest.CaptureFixture[str]) -> None:
-    for arguments in (["run"], ["run", "--"], ["run", "--help"], ["run", "--proxy"]):
+    for arguments in (["run"], ["run", "--"], ["run", "--help"], ["run", "--proxy"], ["run", "--tee-stdout"]):
         client(arguments)
-        assert capsys.readouterr().out.startswith("Usage: turnmill run [--proxy] [--] COMMAND")
+        assert capsys.readouterr().out.startswith("Usage: turnmill run [--proxy | --tee-stdout] [--] COMMAND")
     with pytest.raises(CallerError, match="there is no program 'no-such-program'"):
         client(["run", "--", "no-such-program"])

@@ -1,0 +1,3 @@
+"""Gemini CLI's stream-json."""
+
+from pipeline.dialects.gemini_cli.events import DIALECT as DIALECT

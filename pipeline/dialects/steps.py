@@ -1,0 +1,163 @@
+"""The steps of an agent whose wire tells its words, calls and results, and not where a call of its model ends.
+
+What comes when all calls of a response have results begins the next. A text goes on until something else comes. A
+prompt behind an answer begins the next turn of the run; each has its own end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Literal
+
+from pipeline.assembly.builder import Builder, End
+from pipeline.assembly.dialect import Dialect, Handler, Shown, StreamEnd, Violation
+from pipeline.assembly.parts import Part
+from pipeline.dialects.asked_parts import retract
+from pipeline.dialects.claude_code.blocks import prompts_of_request
+from pipeline.turns import essence_filters as drop
+from pipeline.turns.losses import Carrier, Loss
+from pipeline.turns.tokens import SUMMED_CALLS, at
+from topics.json_text import Fields
+from turnmill.wire.registry import WIRES
+
+Kind = Literal["text", "thinking"]
+UNNAMED: Final = Loss(
+    "model, provider, response id",
+    "from the publisher's `run`, where the stream has none",
+    drop.response_fields("model_name", "provider_name", "provider_response_id"),
+)
+
+
+def begin(builder: Builder) -> None:
+    """Take the user's words from the request of the run, if its publisher knows them."""
+    if parts := prompts_of_request(builder.context.request):
+        builder.user_turn(parts)
+
+
+def wire(
+    name: str,
+    take: Handler,
+    session: tuple[str, ...],
+    recognises: Callable[[Any], bool | None],
+    shows: Callable[[Any], Sequence[Shown]],
+    ended: Callable[[Any, StreamEnd | None], StreamEnd | None],
+    begin: Callable[[Builder], None] = begin,
+) -> Dialect:
+    """Return the record of a wire all of whose events go to `take`. `session`: paths of the conversation's id."""
+
+    def conversation(event: Any) -> str | None:
+        names = (at(event, tuple(path.split("."))) for path in session)
+        return next((name for name in names if isinstance(name, str) and name), None)
+
+    said: dict[str, Any] = {"recognises": recognises, "shows": shows, "ended": ended, "conversation": conversation}
+    carriers = (Carrier(name, (UNNAMED,)),)
+    return Dialect(name, WIRES[name], {}, take, begin=begin, finish=finish, carriers=carriers, **said)
+
+
+def keep(builder: Builder, kind: Any, event: Fields) -> None:
+    """Keep an event, or a part of one, that is none of a table's."""
+    if not isinstance(kind, str):
+        raise Violation(f"an event's type is a text, got {kind!r:.80}")
+    builder.system(f"data-app-{kind}", {key: value for key, value in event.items() if value != kind})
+
+
+def notice(builder: Builder, text: str) -> None:
+    """Keep words of the program that runs the agent, and not of its model."""
+    builder.system("data-app-notice", {"content": text})
+
+
+def ask(builder: Builder, content: Any) -> None:
+    """Add the user's words: the run's first are the user's turn, unless the request has them already."""
+    builder.ended = None
+    prompt: Fields = {"part_kind": "user-prompt", "content": content}
+    if builder.agent_turns or any(message.kind != "system" for message in builder.messages):
+        settle(builder)
+        builder.request_after(None).parts.append(Part(prompt, done=True))
+    elif [prompt] not in [turn["parts"] for turn in builder.user_turns]:
+        builder.user_turn([prompt])
+
+
+def say(builder: Builder, kind: Kind, text: str, key: str = "", *, whole: bool = False) -> None:
+    """Extend the text or thought of this key, or begin it. `whole`: this is all of it."""
+    opened = builder.open_text if kind == "text" else builder.open_thinking
+    if text and key not in opened:
+        step(builder)
+        (builder.text_start if kind == "text" else builder.thinking_start)(key)
+    if text:
+        if whole:
+            opened[key].chunks.clear()
+        opened[key].chunks.append(text)
+    if whole:
+        settle(builder)
+
+
+def call(builder: Builder, call_id: str, name: str, args: Any, **fields: Any) -> None:
+    """Add a call, or tell it anew."""
+    if call_id in builder.calls:
+        builder.calls[call_id][1].fields.update({"tool_name": name, "args": args, **fields})
+    else:
+        step(builder)
+        builder.tool_call(call_id, name, args, **fields)
+
+
+def result(builder: Builder, call_id: str, content: Any, **fields: Any) -> None:
+    """Add the result of a call. `failed`: whether it has failed."""
+    if call_id not in builder.calls:
+        raise Violation(f"no call has the id {call_id!r:.80}")
+    status = "error" if fields.pop("failed", False) else "success"
+    builder.tool_return(call_id, status=status, content=content, **fields)
+
+
+def step(builder: Builder) -> None:
+    """End the texts that are open, and the response too if all of its calls have results."""
+    settle(builder)
+    response = builder.response
+    if response is not None and response.request is not None:
+        answered = {part.fields.get("tool_call_id") for part in response.request.parts}
+        if all(part.fields.get("tool_call_id") in answered for part in response.parts if "args" in part.fields):
+            builder.close_response()
+
+
+def settle(builder: Builder) -> None:
+    """End the texts that are open."""
+    for opened in (builder.open_text, builder.open_thinking):
+        for part in opened.values():
+            part.done = True
+        opened.clear()
+
+
+def take_back(builder: Builder, *, repeated: bool = False) -> None:
+    """Take back the texts that are open: the model is asked again. `repeated`: all but the last try of those tries."""
+    for opened in (builder.open_text, builder.open_thinking):
+        for key, part in [*opened.items()]:
+            text = "".join(part.chunks)
+            periods = (n for n in range(1, len(text) // 2 + 1) if repeated and text[n:] == text[:-n])
+            length = next(periods, len(text))
+            taken = (len(text) - 1) // max(length, 1) * length if repeated else len(text)
+            if taken > 0 and builder.response is not None:
+                retract(builder, [(builder.response, [Part(part.fields, [text[:taken]])])])
+                part.chunks[:] = [text[taken:]] if repeated else []
+            if not repeated:
+                del opened[key]
+
+
+def over(builder: Builder, how: End, usage: Fields | None = None, *, summed: bool = True) -> None:
+    """End the turn with its tokens, which are the sum of its responses or the last one's; told again, it stays."""
+    before, builder.ended = builder.ended, how
+    if not builder.messages and (before is not None or not builder.lossy):
+        return
+    if how == "complete":
+        settle(builder)
+    if usage and any(usage.values()):
+        responses = [message for message in builder.messages if message.kind == "response"] or [builder.open_response()]
+        builder.usage(usage | ({SUMMED_CALLS: True} if summed and len(responses) > 1 else {}), responses[-1])
+    builder.end_turn("events_lost" if builder.lossy else how, builder.at)
+
+
+def finish(builder: Builder, end: str) -> None:
+    """End the last turn. Only the stream's own end makes it complete, and notices behind it belong to it."""
+    if builder.agent_turns and all(message.kind == "system" for message in builder.messages):
+        builder.agent_turns[-1].messages.extend(builder.messages)
+        builder.messages = []
+    elif end == "complete" and builder.ended != "complete":
+        builder.end_turn("disconnected")
