@@ -69,13 +69,14 @@ def kin(
     `body`: returns the body of a request, which may be any JSON, as its kin's. `provider`: of the models, unless the
     publisher names it. `more`: handlers beside its kin's. `differs`: fields of the dialect that are not its kin's.
     """
+    kind = WIRES[name].kind
     handlers = {**of.handlers, CANCELLED: _cancelled, **more}
 
     def translated(state: Fields, event: Fields) -> Iterable[Fields]:
-        if event.get("type") == REQUEST:
+        if event.get(kind) == REQUEST:
             state[ASKED] = body(event.get("request"))
-            return [{**event, "request": state[ASKED]}]
-        return [event] if event.get("type") == ERROR else translate(state, event)
+            return [{**event, of.wire.kind: REQUEST, "request": state[ASKED]}]
+        return [{**event, of.wire.kind: ERROR}] if event.get(kind) == ERROR else translate(state, event)
 
     def alone(event: Any) -> list[Fields]:
         try:
