@@ -7,6 +7,7 @@ starts with an SSE field decides. Of an SSE stream a wire wants
     named-sse   {"event": name, "data": …} (agents-sdk)
     data-lines  an event per `data: ` line, whether or not a blank line follows (pi-proxy); like its client, ignores
                 lines without the space, and stops at the first line that is not JSON
+    sse-or-frames  as sse; a stream that begins with a zero byte is one of AWS's binary frames (bedrock)
     sse-or-array  as sse; a stream that is not SSE is a JSON array of events, or objects over any lines (gemini)
 
 An event is a JSON object. On a boxed wire it may be any JSON value: {"event": null, "data": VALUE}. Outside of SSE, an
@@ -21,6 +22,7 @@ from typing import Any, Final
 from turnmill.errors import InvalidRecord, Reason
 from turnmill.limits import EVENT_BYTES
 from turnmill.wire import deep_json
+from turnmill.wire.aws_frames import Frames
 from turnmill.wire.deep_json import parse_float
 from turnmill.wire.envelope import loads
 from turnmill.wire.json_objects import BETWEEN, Cutter
@@ -73,6 +75,7 @@ class Decoder:
         self._object = 0  # the line where an object of several lines starts (they are in _data); 0 outside
         self._oversized = False
         self._stopped = False  # data-lines: a line was not JSON, so nothing after it is read
+        self._frames = Frames(max_event_bytes) if framing == "sse-or-frames" else None
         self._cutter = Cutter(max_event_bytes, EXCERPT) if framing == "sse-or-array" else None
         self._before: list[bytes] | None = []  # sse-or-array: chunks until it is clear which; then None
 
@@ -80,6 +83,10 @@ class Decoder:
         """Return the events that the chunk completes."""
         if self._cutter is not None:
             return self._feed_objects(self._cutter, chunk)
+        if self._frames is not None and chunk:
+            if self._stopped or self._line or chunk[0] == 0:
+                return self._feed_frames(self._frames, chunk)
+            self._frames = None
         if self._after_cr and chunk:
             self._after_cr = False
             chunk = chunk.removeprefix(b"\n")
@@ -119,6 +126,18 @@ class Decoder:
         for item in cutter.feed(chunk):
             self._oversized = item.cut
             self._emit(item.raw, item.line, framed)
+        return framed
+
+    def _feed_frames(self, frames: Frames, chunk: bytes) -> list[Framed]:
+        """Return the events of the frames that the chunk completes. Behind a wrong frame, nothing is read."""
+        framed: list[Framed] = []
+        self._line = 1
+        try:
+            for raw in () if self._stopped else frames.feed(chunk):
+                self._emit(raw, self._line, framed)
+        except InvalidRecord as error:
+            self._stopped = True
+            framed.append(Framed(self._line, None, error, chunk[:EXCERPT]))
         return framed
 
     def _hold(self, pieces: list[bytes], piece: bytes) -> None:

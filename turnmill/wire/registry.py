@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 from turnmill.wire.sdk_objects import (
     LEFT_OUT,
     anthropic_event,
+    bedrock_event,
     claude_code_event,
     gemini_event,
     langgraph_event,
@@ -21,7 +22,8 @@ from turnmill.wire.sdk_objects import (
     pydantic_ai_event,
 )
 
-Framing = Literal["sse", "named-sse", "data-lines", "sse-or-array"]  # as `turnmill.wire.framing` describes them
+# As `turnmill.wire.framing` describes them.
+Framing = Literal["sse", "named-sse", "data-lines", "sse-or-array", "sse-or-frames"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +67,22 @@ WIRES: Final[dict[str, Wire]] = {
     "ag-ui": Wire(),
     "agents-sdk": Wire(kind="event", framing="named-sse"),
     "anthropic": Wire(done_marker="[DONE]", untyped=True, as_event=anthropic_event),
+    "bedrock": Wire(untyped=True, framing="sse-or-frames", as_event=bedrock_event, holds_objects=True),
     "claude-code": Wire(as_event=claude_code_event),
     "codex": Wire(untyped=True),
+    "cohere": Wire(done_marker="[DONE]", untyped=True),
     "gemini": Wire(untyped=True, boxed=True, framing="sse-or-array", as_event=gemini_event),
     "gemini-cli": Wire(),
+    "gemini-interactions": Wire(kind="event_type", done_marker="[DONE]", untyped=True),
     "google-adk": Wire(untyped=True, boxed=True),
     "langgraph": Wire(
         kind="event", framing="named-sse", untyped=True, boxed=True, as_event=langgraph_event, holds_objects=True
     ),
+    "mistral": Wire(done_marker="[DONE]"),
+    "ollama": Wire(untyped=True),
     "openai-agents": Wire(done_marker="[DONE]", as_event=openai_agents_event),
     "openai-chat": Wire(kind="object", done_marker="[DONE]", untyped=True, boxed=True, as_event=openai_chat_event),
+    "openai-realtime": Wire(as_event=openai_responses_event),
     "openai-responses": Wire(done_marker="[DONE]", untyped=True, as_event=openai_responses_event),
     "opencode": Wire(),
     "pi-agent": Wire(),

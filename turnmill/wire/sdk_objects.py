@@ -18,6 +18,7 @@ from typing import Any, Final
 import orjson
 
 from turnmill.errors import InvalidRecord, Reason
+from turnmill.wire.aws_frames import base64_of
 
 LEFT_OUT: Final = object()  # returned for an event that only repeats the content of others
 # Types of the events that the helpers derive from the deltas, which they yield as well.
@@ -51,6 +52,15 @@ def model(event: Any, *, without: frozenset[str] = frozenset()) -> Any:
 def anthropic_event(event: Any) -> Any:
     """Return an event of anthropic as a dict, or LEFT_OUT; else as `model`. Raises InvalidRecord."""
     return LEFT_OUT if getattr(event, "type", None) in _OF_ANTHROPICS_HELPER else model(event)
+
+
+def bedrock_event(event: Any) -> Any:
+    """Return an event of boto3 as JSON values: its bytes as base64."""
+    if isinstance(event, dict):
+        return {key: bedrock_event(value) for key, value in event.items()}
+    if isinstance(event, list):
+        return [bedrock_event(value) for value in event]
+    return base64_of(event) if isinstance(event, bytes) else event
 
 
 def claude_code_event(event: Any) -> Any:

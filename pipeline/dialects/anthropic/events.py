@@ -118,7 +118,7 @@ def message_delta(builder: Builder, event: Fields) -> None:
     if answer is not None:
         answer.end(delta if isinstance(delta, dict) else {}, event.get("usage"))
         note(answer.response.fields, _unknown_fields(event, "delta", "usage"))
-        _count(builder, answer)
+        count(builder, answer)
 
 
 def message_stop(builder: Builder, event: Fields) -> None:
@@ -156,7 +156,7 @@ def _start(builder: Builder, message: Fields) -> None:
         calls.answer = MessageAnswer(response, provider, builder.scratch["names"])
     calls.shut = False
     calls.answer.start(message, builder.at)
-    _count(builder, calls.answer)
+    count(builder, calls.answer)
 
 
 def _open_answer(builder: Builder) -> MessageAnswer | None:
@@ -185,7 +185,8 @@ def _end(builder: Builder) -> None:
     model_calls.end_call(builder, awaits=bool(answer.calls()) or answer.stop_reason == PAUSED)
 
 
-def _count(builder: Builder, answer: MessageAnswer) -> None:
+def count(builder: Builder, answer: MessageAnswer) -> None:
+    """Count the tokens that an answer has told so far."""
     usage = answer.spent()
     if usage is not None:
         builder.usage(usage, answer.response)

@@ -1,0 +1,203 @@
+"""Bedrock's ConverseStream, and its streams of Anthropic's own events (dialect `bedrock`): Anthropic's kin.
+
+| event | what it does |
+|---|---|
+| messageStart, contentBlockStart, contentBlockStop | as Anthropic's |
+| contentBlockDelta | text, reasoningContent, toolUse, toolResult, citation |
+| contentBlockDelta of another kind | SystemMessage data-app-content_block_delta |
+| messageStop | the call ended well; its stopReason |
+| metadata | its usage, also behind messageStop; `inputTokens` are without those of caches |
+| throttlingException, modelStreamErrorException, any …Exception | the call failed, unless it is tried again |
+| chunk | an event of Anthropic's (InvokeModelWithResponseStream), unpacked |
+| output | a whole answer (Converse) |
+| turnmill.request, turnmill.error | as Anthropic's |
+| any other | SystemMessage data-app-TYPE |
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Iterator
+from typing import Any, Final
+
+from pipeline.assembly.builder import Builder
+from pipeline.assembly.dialect import Handler, Violation
+from pipeline.dialects.anthropic.events import count
+from pipeline.dialects.anthropic.message import merged
+from pipeline.dialects.model_calls import calls_of
+from pipeline.dialects.wire_values import objects
+from topics.json_text import Fields
+from turnmill.wire.aws_frames import base64_of
+from turnmill.wire.envelope import loads
+
+FAILED: Final = "Exception"  # the suffix of the types of failures
+ERROR: Final = "error"  # a frame of the kind `error`
+COUNTS: Final = {
+    "inputTokens": "input_tokens",
+    "outputTokens": "output_tokens",
+    "cacheReadInputTokens": "cache_read_input_tokens",
+    "cacheWriteInputTokens": "cache_creation_input_tokens",
+}
+LIFETIMES: Final = {"5m": "ephemeral_5m_input_tokens", "1h": "ephemeral_1h_input_tokens"}
+USAGE: Final = "bedrock.usage"  # of a call that is over
+
+
+def translate(state: Fields, event: Fields) -> Iterator[Fields]:
+    """Yield Anthropic's events of an event, whose one key is its type."""
+    if "output" in event:
+        message = event["output"]["message"]
+        yield {
+            "type": "message",
+            "content": [block(each) for each in objects(message["content"])],
+            "stop_reason": event.get("stopReason"),
+            "usage": usage(event.get("usage") or {}),
+        }
+        return
+    kind = next(iter(event), "")
+    told = event.get(kind)
+    if kind.endswith(FAILED) or kind == ERROR:
+        about = told if isinstance(told, dict) else {"message": told}
+        yield {"type": "error", "error": {"type": kind, **about}}
+        return
+    if not isinstance(told, dict):
+        raise Violation(f"an event of Bedrock has one key, its type, with an object: {kind!r:.80}")
+    index = told.get("contentBlockIndex", 0)
+    match kind:
+        case "chunk":
+            yield loads(b64decode(base64_of(told["bytes"])))
+        case "messageStart":
+            yield {"type": "message_start", "message": {}}
+        case "contentBlockStart" if "toolResult" in told["start"]:  # its content comes in deltas
+            state[index] = {**told["start"]["toolResult"], "content": []}
+        case "contentBlockStart":
+            yield {"type": "content_block_start", "index": index, "content_block": block(told["start"])}
+        case "contentBlockDelta" if index in state and "toolResult" in told["delta"]:
+            state[index]["content"] += told["delta"]["toolResult"]
+        case "contentBlockDelta":
+            yield delta(index, told["delta"])
+        case "contentBlockStop" if index in state:
+            whole = block({"toolResult": state.pop(index)})
+            yield {"type": "content_block_start", "index": index, "content_block": whole}
+        case "contentBlockStop":
+            pass
+        case "messageStop":
+            rest = {key: value for key, value in told.items() if key not in ("stopReason", "p")}
+            yield {"type": "message_delta", "delta": {"stop_reason": told.get("stopReason"), **rest}}
+            yield {"type": "message_stop"}
+        case "metadata":
+            yield {"type": USAGE, "usage": usage(told.get("usage") or {})}
+        case _:
+            yield {"type": kind, **{key: value for key, value in told.items() if key != "p"}}
+
+
+def count_behind(builder: Builder, event: Fields) -> None:
+    """Count the tokens of a call, which are told behind its end."""
+    answer = calls_of(builder).answer
+    if answer is not None:
+        answer.usage = merged(answer.usage, event["usage"])
+        count(builder, answer)
+
+
+def usage(told: Fields) -> Fields:
+    """Return a usage object in Anthropic's names; `totalTokens` is their sum."""
+    counts = {name: told[key] for key, name in COUNTS.items() if key in told}
+    written = {
+        LIFETIMES[detail["ttl"]]: detail.get("inputTokens")
+        for detail in objects(told.get("cacheDetails"))
+        if detail.get("ttl") in LIFETIMES
+    }
+    return {**counts, "cache_creation": written} if written else counts
+
+
+def delta(index: Any, told: Fields) -> Fields:
+    """Return Anthropic's event of a delta; what neither client knows as it is."""
+    match told:
+        case {"text": str(text)}:
+            change = {"type": "text_delta", "text": text}
+        case {"toolUse": {"input": str(text)}}:
+            change = {"type": "input_json_delta", "partial_json": text}
+        case {"reasoningContent": {"text": str(text)}}:
+            change = {"type": "thinking_delta", "thinking": text}
+        case {"reasoningContent": {"signature": str(signature)}}:
+            change = {"type": "signature_delta", "signature": signature}
+        case {"reasoningContent": {"redactedContent": _}}:  # a block of its own, without a start
+            return {"type": "content_block_start", "index": index, "content_block": block(told)}
+        case {"citation": citation}:
+            change = {"type": "citations_delta", "citation": citation}
+        case _:
+            change = {"type": "delta", **told}
+    return {"type": "content_block_delta", "index": index, "delta": change}
+
+
+def block(told: Any) -> Fields:
+    """Return a content block as Anthropic's, of an answer or a request."""
+    match told:
+        case {"text": str(text)} | {"guardContent": {"text": {"text": str(text)}}}:
+            return {"type": "text", "text": text}
+        case {"citationsContent": {"content": list(pieces)} as cited}:
+            return {"type": "text", "text": _joined(pieces), "citations": cited.get("citations")}
+        case {"toolUse": dict(call)}:
+            rest = {key: value for key, value in call.items() if key not in ("toolUseId", "type")}
+            kind = call.get("type", "tool_use")
+            return {"type": kind, "id": call.get("toolUseId"), **rest}
+        case {"toolResult": dict(result)}:
+            content = result.get("content")
+            told_by = {
+                "tool_use_id": result.get("toolUseId"),
+                **({"is_error": True} if result.get("status") == "error" else {}),
+            }
+            kind = "tool_result" if "type" not in result else result["type"].removesuffix("_result") + "_tool_result"
+            return {"type": kind, **told_by, "content": _value(content)}
+        case {"reasoningContent": {"reasoningText": dict(thought)}}:
+            return {"type": "thinking", "thinking": thought.get("text"), "signature": thought.get("signature")}
+        case {"reasoningContent": {"redactedContent": sealed}}:
+            return {"type": "redacted_thinking", "data": base64_of(sealed)}
+        case {"image": dict()} | {"document": dict()} | {"video": dict()}:
+            return _file(told)
+    return {"type": "block", **told} if isinstance(told, dict) else {"type": "block"}
+
+
+def _file(told: Fields) -> Fields:
+    ((kind, file),) = [(kind, told[kind]) for kind in ("image", "document", "video") if kind in told]
+    media = f"{'application' if kind == 'document' else kind}/{file.get('format')}"
+    match file.get("source"):
+        case {"bytes": data}:
+            source = {"type": "base64", "data": base64_of(data), "media_type": media}
+        case {"s3Location": {"uri": str(uri)}}:
+            source = {"type": "url", "url": uri}
+        case {"text": str(text)}:
+            source = {"type": "text", "data": text}
+        case other:
+            source = {"type": "custom", "source": other}
+    return {"type": "image" if kind == "image" else "document", "source": source}
+
+
+def _value(content: Any) -> Any:
+    """Return the content of a tool's result: the one text or value that it usually is."""
+    match content:
+        case [{"text": str(text)}]:
+            return text
+        case [{"json": value}]:
+            return value
+    return content
+
+
+def _joined(pieces: list[Any]) -> str:
+    return "".join(str(piece.get("text", "")) for piece in objects(pieces))
+
+
+def body(request: Any) -> Any:
+    """Return the body of a request to Converse with its messages as Anthropic's; one to InvokeModel is Anthropic's."""
+    if not isinstance(request, dict):
+        return request
+    model = {"model": request["modelId"]} if "modelId" in request else {}
+    messages = [
+        {**message, "content": [block(each) for each in message["content"]]}
+        if isinstance(message.get("content"), list) and not any("type" in each for each in objects(message["content"]))
+        else message
+        for message in objects(request.get("messages"))
+    ]
+    return {**model, **request, **({"messages": messages} if messages else {})}
+
+
+HANDLERS: Final[dict[str, Handler]] = {USAGE: count_behind}

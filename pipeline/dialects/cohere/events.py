@@ -1,0 +1,154 @@
+"""Cohere's chat API, version 2 (dialect `cohere`): the kin of Anthropic's.
+
+| event | what it does |
+|---|---|
+| message-start | begins a response |
+| content-start, content-delta | text and thoughts |
+| tool-plan-delta | a thought: what the model is going to do |
+| tool-call-start, tool-call-delta | a call |
+| citation-start | a citation of the text of its index |
+| content-end, tool-call-end, citation-end | nothing |
+| message-end | the call ended well; its tokens. ERROR, TIMEOUT, `error`: it failed |
+| a whole answer | as one event |
+| turnmill.request, turnmill.error | as Anthropic's |
+| any other | SystemMessage data-app-TYPE |
+
+`billed_units` are beside the tokens: without the prompt that Cohere itself adds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from pipeline.dialects.wire_values import number_or_none, object_in, objects
+from topics.json_text import Fields
+
+ENDS: Final = {
+    "COMPLETE": "end_turn",
+    "STOP_SEQUENCE": "stop_sequence",
+    "MAX_TOKENS": "max_tokens",
+    "TOOL_CALL": "tool_use",
+}
+FAILED: Final = frozenset({"ERROR", "TIMEOUT"})
+PLAN: Final = -2  # the index of its block: it stands before all others
+CALLS: Final = 1_000  # their indexes begin here, since they are counted apart from those of content
+
+
+def translate(state: Fields, event: Fields) -> Iterator[Fields]:
+    """Yield Anthropic's events of an event."""
+    kind, index = event.get("type"), event.get("index", 0)
+    told: Fields = {} if kind is None else (event.get("delta") or {}).get("message") or {}
+    match kind:
+        case None:
+            yield from _whole(event)
+        case "message-start":
+            yield {"type": "message_start", "message": {"id": event.get("id")}}
+        case "content-start":
+            yield {"type": "content_block_start", "index": index, "content_block": told["content"]}
+        case "content-delta":
+            key = "thinking" if "thinking" in told["content"] else "text"
+            yield _delta(index, {"type": f"{key}_delta", key: told["content"][key]})
+        case "tool-plan-delta":
+            if not state.get("plan"):
+                state["plan"] = True
+                yield {"type": "content_block_start", "index": PLAN, "content_block": {"type": "thinking"}}
+            yield _delta(PLAN, {"type": "thinking_delta", "thinking": told["tool_plan"]})
+        case "tool-call-start":
+            call = told["tool_calls"]
+            block = {"type": "tool_use", "id": call["id"], "name": call["function"]["name"]}
+            yield {"type": "content_block_start", "index": CALLS + index, "content_block": block}
+            if call["function"].get("arguments"):
+                yield _arguments(index, call)
+        case "tool-call-delta":
+            yield _arguments(index, told["tool_calls"])
+        case "citation-start":
+            cited = told["citations"]
+            yield _delta(cited.get("content_index", index), {"type": "citations_delta", "citation": cited})
+        case "message-end":
+            state.pop("plan", None)
+            yield from _ended(event["delta"])
+        case "content-end" | "tool-call-end" | "citation-end":
+            pass
+        case _:
+            yield event
+
+
+def _arguments(index: int, call: Fields) -> Fields:
+    return _delta(CALLS + index, {"type": "input_json_delta", "partial_json": call["function"]["arguments"]})
+
+
+def _delta(index: int, delta: Fields) -> Fields:
+    return {"type": "content_block_delta", "index": index, "delta": delta}
+
+
+def _ended(told: Fields) -> Iterator[Fields]:
+    reason = str(told.get("finish_reason"))
+    yield {"type": "message_delta", "delta": {"stop_reason": ENDS.get(reason, reason)}, "usage": usage(told)}
+    if told.get("error") or reason in FAILED:
+        yield {"type": "error", "error": told.get("error") or {"type": reason}}
+    else:
+        yield {"type": "message_stop"}
+
+
+def usage(told: Fields) -> Fields:
+    """Return a usage object in Anthropic's names, whose `input_tokens` are without those of the cache."""
+    counts = told.get("usage") or {}
+    tokens = counts.get("tokens") or counts.get("billed_units") or {}
+    cached = number_or_none(counts.get("cached_tokens")) or 0
+    read, written = (number_or_none(tokens.get(name)) for name in ("input_tokens", "output_tokens"))
+    made = {"input_tokens": None if read is None else read - cached, "output_tokens": written}
+    return {**made, **({"cache_read_input_tokens": cached} if cached else {})}
+
+
+def _whole(event: Fields) -> Iterator[Fields]:
+    message = event["message"]
+    yield {"type": "message_start", "message": {"id": event.get("id"), "content": _blocks(message)}}
+    yield from _ended(event)
+
+
+def _blocks(message: Fields) -> list[Fields]:
+    content = message.get("content")
+    plan = [{"type": "thinking", "thinking": message["tool_plan"]}] if message.get("tool_plan") else []
+    said = [{"type": "text", "text": content}] if isinstance(content, str) else objects(content)
+    calls = [
+        {"type": "tool_use", "id": call.get("id"), **_function(call)} for call in objects(message.get("tool_calls"))
+    ]
+    return [*plan, *said, *calls]
+
+
+def _function(call: Fields) -> Fields:
+    function = call.get("function") or {}
+    return {"name": function.get("name"), "input": object_in(function.get("arguments"))}
+
+
+def body(request: Any) -> Any:
+    """Return a request as one to Anthropic: its system prompt is apart, results of tools are the user's."""
+    if not isinstance(request, dict):
+        return request
+    system, messages = [], []
+    for message in objects(request.get("messages")):
+        match message:
+            case {"role": "system"}:
+                system.append(message.get("content"))
+            case {"role": "tool"}:
+                result = {"type": "tool_result", "tool_use_id": message.get("tool_call_id")}
+                messages.append({"role": "user", "content": [{**result, "content": _result(message.get("content"))}]})
+            case {"role": "assistant"}:
+                messages.append({"role": "assistant", "content": _blocks(message)})
+            case _:
+                messages.append(message)
+    return {
+        **request,
+        **({"system": system[0] if len(system) == 1 else system} if system else {}),
+        "messages": messages,
+    }
+
+
+def _result(content: Any) -> Any:
+    match content:
+        case [{"type": "document", "document": {"data": value}}]:
+            return value
+        case [{"type": "text", "text": str(text)}]:
+            return text
+    return content

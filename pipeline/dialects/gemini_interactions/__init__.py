@@ -1,0 +1,33 @@
+"""Gemini's Interactions API."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pipeline.assembly.dialect import Dialect
+from pipeline.dialects.anthropic import ANTHROPIC
+from pipeline.dialects.anthropic import DIALECT as OF
+from pipeline.dialects.gemini_interactions import events
+from pipeline.dialects.kin import kin
+from pipeline.turns.losses import Carrier
+
+
+def recognises(event: Any) -> bool:
+    """Return whether an event is of this wire."""
+    match event:
+        case {"event_type": str(kind)}:
+            return kind.startswith(("interaction.", "step.", "content.")) or (kind == "error" and "error" in event)
+        case {"object": "interaction", "status": str()}:
+            return True
+    return False
+
+
+DIALECT: Final[Dialect] = kin(
+    "gemini-interactions",
+    OF,
+    events.translate,
+    events.body,
+    recognises,
+    provider="gemini",
+    carriers=(Carrier("gemini-interactions", ANTHROPIC),),
+)

@@ -1,0 +1,108 @@
+"""A wire whose events are another wire's by other names: each is translated, and its kin's handlers do the rest. Pure.
+
+    bedrock → anthropic, ollama → openai-chat, …
+
+So a wire of this kind is a table of its events, and all that its kin can (histories, retries, ends, usage) it can, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from types import MappingProxyType
+from typing import Any, Final
+
+from pipeline.assembly.builder import Builder
+from pipeline.assembly.dialect import Dialect, Handler, Shown, StreamEnd
+from pipeline.dialects.model_calls import ERROR, REQUEST, calls_of
+from pipeline.turns.lineage import History
+from topics.json_text import Fields
+from turnmill.wire.registry import WIRES
+
+# (state of the run, event) -> its kin's events. May raise as a handler; for a single event the state is empty.
+Translate = Callable[[Fields, Fields], Iterable[Fields]]
+STATE: Final = "kin"  # in the builder's scratch
+CANCELLED: Final = "kin.cancelled"  # an event of every kin: the client has broken off the call
+ASKED: Final = "asked"  # in the state: the newest request, as its kin's
+
+
+def _cancelled(builder: Builder, event: Fields) -> None:
+    calls = calls_of(builder)
+    calls.settle(builder)
+    calls.whole, calls.shut, builder.ended = False, True, "aborted"
+
+
+@dataclass(slots=True, eq=False)
+class Blocks:
+    """The content blocks of an answer whose wire numbers them otherwise. `index`: of the newest that was named."""
+
+    known: dict[Any, int] = field(default_factory=dict)
+    index: int = -1
+
+    def start(self, key: Any, block: Fields) -> Iterator[Fields]:
+        """Yield Anthropic's start of the block with this key, if it is new."""
+        new = key not in self.known
+        self.index = self.known.setdefault(key, len(self.known))
+        if new:
+            yield {"type": "content_block_start", "index": self.index, "content_block": block}
+
+
+def delta(index: int, kind: str, key: str, value: Any) -> Fields:
+    """Return Anthropic's delta of a block."""
+    return {"type": "content_block_delta", "index": index, "delta": {"type": kind, key: value}}
+
+
+def kin(
+    name: str,
+    of: Dialect,
+    translate: Translate,
+    body: Callable[[Any], Any],
+    recognises: Callable[[Any], bool],
+    *,
+    provider: str | None = None,
+    more: Mapping[str, Handler] = MappingProxyType({}),
+    **differs: Any,
+) -> Dialect:
+    """Return the dialect of a wire that `translate` makes events of another wire.
+
+    `body`: returns the body of a request, which may be any JSON, as its kin's. `provider`: of the models, unless the
+    publisher names it. `more`: handlers beside its kin's. `differs`: fields of the dialect that are not its kin's.
+    """
+    kind = WIRES[name].kind
+    handlers = {**of.handlers, CANCELLED: _cancelled, **more}
+
+    def translated(state: Fields, event: Fields) -> Iterable[Fields]:
+        if event.get(kind) == REQUEST:
+            state[ASKED] = body(event.get("request"))
+            return [{**event, of.wire.kind: REQUEST, "request": state[ASKED]}]
+        return [{**event, of.wire.kind: ERROR}] if event.get(kind) == ERROR else translate(state, event)
+
+    def alone(event: Any) -> list[Fields]:
+        try:
+            return list(translated({}, event))
+        except Exception:  # any JSON may be here
+            return []
+
+    def begin(builder: Builder) -> None:
+        builder.context.request = body(builder.context.request)
+        builder.scratch[STATE] = {ASKED: builder.context.request}
+        builder.context.provider_name = builder.context.provider_name or provider
+        of.begin(builder)
+
+    def handle(builder: Builder, event: Fields) -> None:
+        for each in translated(builder.scratch[STATE], event):
+            handlers.get(each.get(of.wire.kind, ""), of.unknown)(builder, each)
+
+    def shows(event: Any) -> Sequence[Shown]:
+        return [piece for each in alone(event) for piece in of.shows(each)]
+
+    def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
+        return reduce(lambda known, each: of.ended(each, known), alone(event), before)
+
+    def history(request: Any) -> History:
+        return of.history(body(request))
+
+    own = {"begin": begin, "history": history, "recognises": recognises, "shows": shows, "ended": ended, **differs}
+    same = replace(of, name=name, wire=WIRES[name], handlers={}, unknown=handle, stretches={}, deltas={})
+    return replace(same, formats=(), **own)

@@ -1,0 +1,30 @@
+"""Mistral's conversations and agents."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pipeline.assembly.dialect import Dialect
+from pipeline.dialects.anthropic import ANTHROPIC
+from pipeline.dialects.anthropic import DIALECT as OF
+from pipeline.dialects.kin import kin
+from pipeline.dialects.mistral import events
+from pipeline.turns.losses import Carrier
+
+KINDS: Final = ("conversation.response.", "message.output.", "function.call.", "tool.execution.", "agent.handoff.")
+
+
+def recognises(event: Any) -> bool:
+    """Return whether an event is of this wire."""
+    return isinstance(event, dict) and isinstance(event.get("type"), str) and event["type"].startswith(KINDS)
+
+
+DIALECT: Final[Dialect] = kin(
+    "mistral",
+    OF,
+    events.translate,
+    events.body,
+    recognises,
+    provider="mistral",
+    carriers=(Carrier("mistral", ANTHROPIC),),
+)

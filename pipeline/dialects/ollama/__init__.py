@@ -1,0 +1,38 @@
+"""Ollama's API: JSON lines, each a piece of a message."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pipeline.assembly.dialect import Dialect
+from pipeline.dialects.kin import kin
+from pipeline.dialects.ollama import events
+from pipeline.dialects.openai_chat import DIALECT as OF
+from pipeline.dialects.openai_chat import OPENAI_CHAT
+from pipeline.turns.losses import Carrier
+
+
+def recognises(event: Any) -> bool:
+    """Return whether an event is of this wire."""
+    match event:
+        case {"model": str(), "created_at": str(), "done": bool(), "message": {}} | {
+            "model": str(),
+            "created_at": str(),
+            "done": bool(),
+            "response": str(),
+        }:
+            return True
+        case {"error": str()}:
+            return len(event) == 1
+    return False
+
+
+DIALECT: Final[Dialect] = kin(
+    "ollama",
+    OF,
+    events.translate,
+    events.body,
+    recognises,
+    provider="ollama",
+    carriers=(Carrier("ollama", OPENAI_CHAT),),
+)
