@@ -56,7 +56,7 @@ coverage: interpreted lint  ## The same tests, with the lines that none of them 
 test-sdks: setup  ## Runs of the real SDKs, recorded; and our exports of every wire in them, which go on (needs Node 20+)
 	@PATH="$(CURDIR)/.tools/uv/bin:$$PATH" $(RUN) pytest -n $(if $(ARGS),0,2) tests/sdks/check_*.py $(ARGS)
 
-test-producers: setup  ## Real clients and servers of other makes: what they write is read, stored and followed (needs Java, Go 1.26+, Node 20+)
+test-producers: setup  ## Real clients and servers of other makes: what they write is read, stored and followed (needs Java, Maven, Go 1.26+, Rust, Node 20+)
 	@PATH="$(CURDIR)/.tools/uv/bin:$$PATH" $(RUN) pytest $(or $(ARGS),tests/producers/test_*.py)
 
 drift: setup  ## What the newest SDKs can say that the pinned ones can't, and their recorded programs run again

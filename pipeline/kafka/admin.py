@@ -11,13 +11,14 @@ from typing import Any
 from aiokafka import TopicPartition
 from aiokafka.admin import NewPartitions, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import TopicAlreadyExistsError, UnknownTopicOrPartitionError, for_code
+from aiokafka.errors import IncompatibleBrokerVersion, TopicAlreadyExistsError, UnknownTopicOrPartitionError, for_code
 
 from pipeline.kafka.offsets import cluster_of, connected, offsets_of, partitions_of
 from pipeline.kafka.topic_plan import Change, Found, Wanted, plan, wanted
 from pipeline.settings import Settings
 from topics.catalog import CATALOG
 from turnmill.errors import BrokerError
+from turnmill.kafka.refusal import refusal
 
 TOPIC_CONFIG = 1  # the source, in DescribeConfigs, of a value that was set for the topic itself
 
@@ -58,7 +59,9 @@ async def apply_topics(settings: Settings, *, grow: bool = False) -> list[Change
 
 
 async def check_topics(settings: Settings) -> None:
-    """Raise BrokerError if a topic is missing, or if topics that are keyed by thread differ in partitions."""
+    """Raise BrokerError if a topic or an API is missing, or if topics that are keyed by thread differ in partitions."""
+    if reason := await refusal(settings):
+        raise reason
     async with connected(settings) as client:
         names = [topic.full_name(settings.topic_prefix) for topic in CATALOG]
         counts = {name: len(rows) for name, rows in (await partitions_of(client, names)).items()}
@@ -95,7 +98,11 @@ async def _described(client: Any, names: Iterable[str]) -> dict[str, Found]:
         return {}
     resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in partitions]
     topics = {}
-    for response in await client.describe_configs(resources):
+    try:
+        responses = await client.describe_configs(resources)
+    except IncompatibleBrokerVersion:
+        return {name: Found(name, tuple(rows), {}, {}) for name, rows in partitions.items()}
+    for response in responses:
         for code, message, _, name, entries in response.resources:
             if code == UnknownTopicOrPartitionError.errno:  # a new topic, which this broker does not know yet
                 continue

@@ -16,9 +16,12 @@ from aiokafka.errors import (
     GroupCoordinatorNotAvailableError,
     GroupLoadInProgressError,
     IllegalGenerationError,
+    IncompatibleBrokerVersion,
     KafkaError,
     UnknownMemberIdError,
 )
+from aiokafka.protocol.admin import ApiVersionRequest
+from aiokafka.protocol.metadata import MetadataRequest
 
 from pipeline.kafka.topic_plan import Partition
 from topics.catalog import Topic
@@ -36,10 +39,11 @@ Bounds = dict[TopicPartition, tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class ClusterInfo:
-    """The cluster behind TURNMILL_BROKERS: its id, and its brokers as (id, host:port)."""
+    """The cluster behind TURNMILL_BROKERS: its id, its brokers as (id, host:port), the keys of APIs that they offer."""
 
     cluster_id: str
     brokers: tuple[tuple[int, str], ...]
+    offers: frozenset[int] = frozenset()
 
 
 @asynccontextmanager
@@ -64,6 +68,9 @@ async def connected(settings: BrokerSettings) -> AsyncIterator[Any]:
         except (KafkaError, OSError, TimeoutError) as error:
             if reason := await refusal(settings):
                 raise reason from error
+            if isinstance(error, IncompatibleBrokerVersion):  # "CreateTopicsRequest cannot be used if …"
+                lacks = f"{settings.brokers} offers no {error.args[0].partition('Request ')[0]}, an API of Kafka"
+                raise BrokerError(f"{lacks}: `turnmill doctor` says what to do without") from error
             what = str(error) or f"no answer within {CALL_TIMEOUT:.0f} s"
             raise BrokerError(f"Kafka at {settings.brokers}: {what}; see the broker's log") from error
     finally:
@@ -80,15 +87,18 @@ async def cluster_of(client: Any) -> ClusterInfo:
     """Return the cluster of a connected client."""
     described = await client.describe_cluster()
     brokers = sorted((b["node_id"], f"{b['host']}:{b['port']}") for b in described["brokers"])
-    return ClusterInfo(described["cluster_id"], tuple(brokers))
+    offers = (await client._send_request(ApiVersionRequest())).api_versions  # noqa: SLF001
+    return ClusterInfo(described["cluster_id"], tuple(brokers), frozenset(row[0] for row in offers))
 
 
 async def partitions_of(client: Any, names: Iterable[str]) -> dict[str, list[Partition]]:
     """Return the partitions of each topic, in order, without offsets; missing topics are left out."""
-    topics = await client.describe_topics(list(names))
+    # Not `describe_topics`: brokers with auto.create.topics.enable, which is on as it comes, create what that asks for.
+    request = MetadataRequest(list(names), allow_auto_topic_creation=False)
+    answer = await client._send_request(request)  # noqa: SLF001
     return {
         topic["topic"]: sorted(map(_partition, topic["partitions"]), key=lambda partition: partition.id)
-        for topic in topics
+        for topic in answer.to_object()["topics"]
         if topic["error_code"] == 0
     }
 
@@ -125,9 +135,12 @@ async def group_lag(settings: BrokerSettings, group: str, topics: Iterable[Topic
 
 
 async def group_members(settings: BrokerSettings, group: str) -> int:
-    """Return the number of members that a consumer group has now."""
+    """Return the number of members that a consumer group has now; 0 from a broker that does not tell it."""
     async with connected(settings) as client:
-        (described,) = await client.describe_consumer_groups([group])
+        try:
+            (described,) = await client.describe_consumer_groups([group])
+        except IncompatibleBrokerVersion:
+            return 0
     return sum(len(row[5]) for row in described.groups)  # error, group, state, type of protocol, protocol, members
 
 

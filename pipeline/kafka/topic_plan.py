@@ -29,7 +29,8 @@ class Partition:
 class Found:
     """One topic as the broker reports it.
 
-    `config`: the values in force, with the broker's defaults; `set_here`: those that were set for this topic.
+    `config`: the values in force, with the broker's defaults, none from a broker that does not tell them; `set_here`:
+    those that were set for this topic.
     """
 
     name: str
@@ -89,7 +90,7 @@ def plan(wants: Sequence[Wanted], topics: Mapping[str, Found], *, grow: bool) ->
             detail = f"{_counted(want.partitions, 'partition')}, {_counted(want.replication, 'replica')}"
             changes.append(Change(want.name, "create", detail))
             continue
-        differing = {k: v for k, v in want.config.items() if topic.config.get(k) != v}
+        differing = {k: v for k, v in want.config.items() if topic.config and topic.config.get(k) != v}
         if differing:
             detail = ", ".join(f"{k}: {topic.config.get(k)} -> {v}" for k, v in sorted(differing.items()))
             changes.append(Change(want.name, "configure", detail))

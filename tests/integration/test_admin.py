@@ -124,7 +124,7 @@ async def test_offsets_and_lag(applied_settings: Settings) -> None:
 
 async def test_cluster_info(broker: Cluster, settings: Settings) -> None:
     info = await offsets.cluster_info(settings)
-    assert info == offsets.ClusterInfo(broker.cluster_id, ((1, broker.bootstrap),))
+    assert (info.cluster_id, info.brokers) == (broker.cluster_id, ((1, broker.bootstrap),))
 
 
 async def test_an_unreachable_broker_is_named(tmp_path) -> None:

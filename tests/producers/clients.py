@@ -1,7 +1,7 @@
 """Real clients of Kafka: installed by their pins into .cache, each writes records that it is given to a topic.
 
-Node's are pinned by node/package-lock.json, Go's by go/go.sum, Python's in tests/sdks/python_sdks.py; Java's is of the
-jars of the development broker.
+Node's are pinned by node/package-lock.json, Go's by go/go.sum, Rust's by rust/Cargo.lock, Python's in
+tests/sdks/python_sdks.py; Java's is of the jars of the development broker.
 """
 
 import json
@@ -46,6 +46,19 @@ def go() -> list[str]:
     with locked(HOME / "go.lock"):
         subprocess.run([program, "build", "-o", HOME / "producers", "."], cwd=HERE / "go", env=told, check=True)
     return [str(HOME / "producers")]
+
+
+@cache
+def rust() -> list[str]:
+    """Return the command of the program in Rust; built where its sources have changed, librdkafka with it."""
+    program = shutil.which("cargo")
+    assert program is not None, "cargo 1.74 or newer is needed: https://rustup.rs"
+    told = {**os.environ, "CARGO_TARGET_DIR": str(HOME / "rust")}
+    HOME.mkdir(parents=True, exist_ok=True)
+    with locked(HOME / "rust.lock"):
+        command = [program, "build", "--quiet", "--locked"]
+        subprocess.run(command, cwd=HERE / "rust", env=told, check=True)
+    return [str(HOME / "rust" / "debug" / "producers")]
 
 
 @cache
@@ -98,6 +111,10 @@ def _librdkafka(*options: str) -> Client:
     return Client(partial(python, "librdkafka.py", "confluent-kafka"), options=options)
 
 
+def _rusts(*options: str) -> Client:
+    return Client(rust, options=options)
+
+
 def _nodes(name: str) -> Client:
     return Client(partial(node, "produce.mjs"), (name,))
 
@@ -111,6 +128,8 @@ CLIENTS: Final[Mapping[str, Client]] = {
     "java": _javas(),
     "librdkafka": _librdkafka(),
     "librdkafka-murmur2": _librdkafka("partitioner=murmur2_random"),
+    "rdkafka": _rusts(),
+    "rdkafka-murmur2": _rusts("partitioner=murmur2_random"),
     **{name: _nodes(name) for name in ("kafkajs", "platformatic", "platformatic-compatible")},
     **{
         name: _gos(name)

@@ -20,7 +20,8 @@ from tests.support.workers import WorkerProcess
 from topics.catalog import DEAD_LETTERS, EVENTS
 from turnmill.kafka.pieces import Reading
 
-TUNED = ("batch.size=1048576", "linger.ms=200", "compression.type=zstd", "buffer.memory=268435456")
+# Long enough for a slow machine: a batch is closed by its size, not by its time.
+TUNED = ("batch.size=1048576", "linger.ms=5000", "compression.type=zstd", "buffer.memory=268435456")
 USUAL = ("linger.ms=5", "compression.type=zstd")
 RUNS, WORDS, TEXT = 9_000, 70, "what a model says again and again " * 33
 WITHIN = 540.0  # seconds

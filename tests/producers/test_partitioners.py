@@ -19,6 +19,8 @@ PLACES = {
     "java": java,
     "librdkafka": crc32,
     "librdkafka-murmur2": java,
+    "rdkafka": crc32,
+    "rdkafka-murmur2": java,
     "kafkajs": java,
     "platformatic": unmasked,
     "platformatic-compatible": java,

@@ -77,7 +77,10 @@ async def connected(settings: ClientSettings, topic: str) -> KafkaProducer:
                 await producer.start()
         wrong = f"{brokers} has no topic {topic}: `turnmill topics apply` creates it"
         async with asyncio.timeout(TOPIC_TIMEOUT):
-            await producer.partitions_for(topic)
+            cluster = producer.client.cluster
+            while cluster.partitions_for_topic(topic) is None:  # `partitions_for` would have brokers create it
+                await asyncio.sleep(0.1)
+                await producer.client.force_metadata_update()  # of all topics, as it names none yet
     except (KafkaError, OSError, TimeoutError) as error:
         await _disconnect(producer)
         raise await refusal(settings) or BrokerError(wrong) from error

@@ -12,6 +12,7 @@ from aiokafka.conn import create_conn
 from aiokafka.errors import (
     AuthenticationFailedError,
     IllegalSaslStateError,
+    IncompatibleBrokerVersion,
     KafkaConnectionError,
     KafkaError,
     SaslAuthenticationFailed,
@@ -30,6 +31,11 @@ TLS_ALERT: Final = 0x1503  # the first bytes of a TLS alert, which a Kafka clien
 OTHER_NAME: Final = (62, 64)
 EXPIRED: Final = 10
 PROTOCOL: Final = "TURNMILL_SECURITY_PROTOCOL"
+# Kafka's APIs without which there are no agents, workers or gateways, by their keys: docs/operations/brokers.md
+NEEDED: Final = {
+    0: "Produce", 1: "Fetch", 2: "ListOffsets", 3: "Metadata", 8: "OffsetCommit", 9: "OffsetFetch",
+    10: "FindCoordinator", 11: "JoinGroup", 12: "Heartbeat", 14: "SyncGroup", 22: "InitProducerId",
+}  # fmt: skip
 
 
 async def refusal(settings: BrokerSettings) -> CallerError | None:
@@ -60,6 +66,8 @@ async def _brokers(address: str, options: dict[str, Any]) -> list[str]:
     host, port = host_port(address)
     connection = await create_conn(host, port, request_timeout_ms=int(ANSWER_TIMEOUT * 1000), **options)
     try:
+        if lacking := [name for key, name in NEEDED.items() if key not in connection._versions]:  # noqa: SLF001
+            raise IncompatibleBrokerVersion(", ".join(lacking))
         metadata = await connection.send(MetadataRequest([]))
         if not metadata.brokers:
             raise _NoMetadata
@@ -85,6 +93,8 @@ def _reason(settings: BrokerSettings, address: str, error: BaseException) -> str
     if isinstance(error, IllegalSaslStateError):
         fitting = "SSL" if settings.speaks_tls else "PLAINTEXT"
         return f"{address} takes no logins: set {PROTOCOL}={fitting}, or TURNMILL_BROKERS to a listener with SASL"
+    if isinstance(error, IncompatibleBrokerVersion):
+        return f"{address} offers no {error.args[0]}, APIs of Kafka that Turnmill can't work without"
     if isinstance(error, KafkaConnectionError):
         return _closed(settings, address, causes)
     return None

@@ -12,10 +12,19 @@ from pipeline.kafka.partitioners import Placed
 from pipeline.kafka.topic_plan import Change, Found
 from pipeline.worker.repair.ledger import Ledger
 from topics.catalog import CATALOG, EVENTS, STATE
+from turnmill.kafka.refusal import NEEDED
 from turnmill.settings import BrokerSettings
 
 APPLY = "run `turnmill topics apply`"
 SOON, VERY_SOON = timedelta(days=30), timedelta(days=3)
+WITHOUT = {  # what doesn't work without an API of Kafka, by its key
+    13: "LeaveGroup: partitions of a worker that stops wait until its session is over, 10 s",
+    15: "DescribeGroups: whether a worker runs that has read nothing yet can't be told",
+    19: "CreateTopics: `turnmill topics apply` can't create topics; make those of `turnmill topics list --json`",
+    32: "DescribeConfigs: the topics' settings are not compared with those of `turnmill topics list --json`",
+    33: "AlterConfigs: `turnmill topics apply` can't correct the topics' settings",
+    37: "CreatePartitions: `turnmill topics apply --grow` can't add partitions",
+}
 SLACK_MS = 60_000  # by which a deadline may be late
 
 
@@ -75,11 +84,15 @@ def expiry_findings(expiries: Mapping[str, datetime], now: datetime) -> list[Fin
     return [Finding("ok", "certificates", f"the first one of {len(expiries)} ends on {first:%Y-%m-%d}")]
 
 
-def cluster_finding(brokers: str, info: ClusterInfo) -> Finding:
-    """Report id and brokers of the cluster that answers."""
+def cluster_findings(brokers: str, info: ClusterInfo) -> Iterator[Finding]:
+    """Report id and brokers of the cluster that answers, and which optional APIs of Kafka it doesn't offer."""
     listed = ", ".join(address for _, address in info.brokers)
     count = many(len(info.brokers), "broker")
-    return Finding("ok", "broker", f"cluster {info.cluster_id} answers at {brokers}: {count} ({listed})")
+    yield Finding("ok", "broker", f"cluster {info.cluster_id} answers at {brokers}: {count} ({listed})")
+    for name in (name for key, name in NEEDED.items() if key not in info.offers):
+        yield Finding("error", "broker", f"it offers no {name}: Turnmill can't work without")
+    for what in (what for key, what in WITHOUT.items() if key not in info.offers):
+        yield Finding("warning", "broker", f"it offers no {what}", "docs/operations/brokers.md says what is asked for")
 
 
 def topic_findings(
@@ -153,7 +166,7 @@ def state_finding(prefix: str, limits: Limits, topics: Iterable[Found]) -> list[
     """Check that the state topic is compacted, and keeps closed runs for TURNMILL_DEDUPE_WINDOW."""
     name = STATE.full_name(prefix)
     for topic in topics:
-        if topic.name == name and "compact" not in topic.config.get("cleanup.policy", ""):
+        if topic.name == name and "compact" not in topic.config.get("cleanup.policy", "compact"):
             seen = "is not compacted: it grows with every run, and each start of a worker reads all of it"
             return [Finding("error", f"topic {name}", seen, APPLY)]
         retention = int(topic.config.get("retention.ms", -1))

@@ -21,7 +21,7 @@ from pipeline.cli.output import many, wide_console
 from pipeline.cli.services.checks import (
     Finding,
     clock_finding,
-    cluster_finding,
+    cluster_findings,
     expiry_findings,
     lag_finding,
     ledger_finding,
@@ -101,7 +101,7 @@ async def examine(settings: Settings, *, ledger: bool = False) -> list[Finding]:
     findings += wire_findings(settings)
     store = await _store(settings)
     try:
-        findings.append(cluster_finding(settings.brokers, info := await cluster_info(settings)))
+        findings += cluster_findings(settings.brokers, info := await cluster_info(settings))
         ends = await expiries(settings, [address for _, address in info.brokers])
         findings += expiry_findings(ends, datetime.now(UTC))
         topics = await describe_topics(settings)

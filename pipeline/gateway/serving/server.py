@@ -22,7 +22,7 @@ KEEP_ALIVE: Final = 10.0  # seconds for which an idle connection stays open
 DRAIN_TIMEOUT: Final = 5.0  # seconds for which the rest of a refused body is read, so that its sender sees the answer
 STOP_TIMEOUT: Final = 10.0  # seconds that uploads have to finish at a stop
 TAKE_TIMEOUT: Final = 60.0  # seconds within which a reader must take some of the waiting bytes
-BACKLOG: Final = 2048
+BACKLOG: Final = 4096  # as Linux allows: all agents of another gateway, which has just ended, may come at once
 
 
 class Protocol(H11Protocol):

@@ -4,6 +4,7 @@ A session with a standby, or with a server that was read-only when the session b
 the connection is not enough: a pooler such as PgBouncer keeps the session, and hands it to the next client.
 """
 
+from contextlib import suppress
 from typing import Any, Final
 
 import asyncpg
@@ -15,6 +16,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 READ_ONLY: Final = "25006"  # SQLSTATE
 USED: Final = "used"  # in what the pool knows of a connection: it is not new
+KEPT: Final = 3  # sessions of a pooler with a standby that an attempt ends: each would fail the next attempt
 CHECK_SECONDS: Final = 10.0  # a server that is gone without a word is given up soon
 # One round trip, which also says whether the connection lives. `default_transaction_read_only`, with which managed
 # services protect a full disk, stays as the session found it, so only a new session finds out that it is over.
@@ -40,14 +42,14 @@ async def connect(url: str, **options: Any) -> asyncpg.Connection:
     """Connect to the primary among the hosts of `url`. Raises asyncpg's errors, and OSError."""
     # asyncpg parses the whole URL itself: sslmode and libpq's other options, several hosts, sockets.
     options["connection_class"] = _Asked
-    connection = await asyncpg.connect(url, target_session_attrs="any", **options)
-    if await _serves(connection, END_READ_ONLY + OLD):
-        return connection
-    connection.terminate()
-    try:
-        return await asyncpg.connect(url, target_session_attrs="primary", **options)
-    except asyncpg.TargetServerAttributeNotMatched:
-        raise asyncpg.ReadOnlySQLTransactionError("no host is the primary") from None
+    for _ in range(KEPT):
+        connection = await asyncpg.connect(url, target_session_attrs="any", **options)
+        if await _serves(connection, END_READ_ONLY + OLD):
+            return connection
+        connection.terminate()
+        with suppress(asyncpg.TargetServerAttributeNotMatched):
+            return await asyncpg.connect(url, target_session_attrs="primary", **options)
+    raise asyncpg.ReadOnlySQLTransactionError("no host is the primary")
 
 
 def keep_to(engine: AsyncEngine) -> None:

@@ -11,7 +11,7 @@ from pipeline.assembly.limits import Limits
 from pipeline.cli.services.checks import (
     Finding,
     clock_finding,
-    cluster_finding,
+    cluster_findings,
     expiry_findings,
     lag_finding,
     ledger_finding,
@@ -53,7 +53,7 @@ def test_all_is_well() -> None:
     assert state_finding(PREFIX, LIMITS, topics()) == []
     assert levels(settings_findings(LIMITS, ())) == [("ok", "settings")]
     assert clock_finding(0, 5).level == "ok"
-    assert "2 brokers (a:1, b:2)" in cluster_finding("a:1", ClusterInfo("x", ((1, "a:1"), (2, "b:2")))).seen
+    assert "2 brokers (a:1, b:2)" in next(cluster_findings("a:1", ClusterInfo("x", ((1, "a:1"), (2, "b:2"))))).seen
 
 
 @pytest.mark.parametrize(
