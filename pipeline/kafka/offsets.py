@@ -11,16 +11,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import AIOKafkaConsumer, TopicPartition, errors
 from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.errors import (
-    CommitFailedError,
-    GroupCoordinatorNotAvailableError,
-    GroupLoadInProgressError,
-    IllegalGenerationError,
-    KafkaError,
-    UnknownMemberIdError,
-)
 
 from pipeline.kafka.topic_plan import Partition
 from topics.catalog import Topic
@@ -53,7 +45,7 @@ async def connected(settings: BrokerSettings) -> AsyncIterator[Any]:
             with client_log(below_warning):
                 async with asyncio.timeout(CONNECT_TIMEOUT):
                     await client.start()
-        except (KafkaError, OSError, TimeoutError) as error:
+        except (errors.KafkaError, OSError, TimeoutError) as error:
             if reason := await refusal(settings):
                 raise reason from error
             raise BrokerError(
@@ -63,7 +55,7 @@ async def connected(settings: BrokerSettings) -> AsyncIterator[Any]:
         try:
             async with asyncio.timeout(CALL_TIMEOUT):
                 yield client
-        except (KafkaError, OSError, TimeoutError) as error:
+        except (errors.KafkaError, OSError, TimeoutError) as error:
             if reason := await refusal(settings):
                 raise reason from error
             what = str(error) or f"no answer within {CALL_TIMEOUT:.0f} s"
@@ -152,7 +144,7 @@ async def begin_group(settings: BrokerSettings, group: str, topic: Topic, since:
             first = await consumer.offsets_for_times(dict.fromkeys(starts, since))
             starts |= {partition: row.offset for partition, row in first.items() if row is not None}
         await consumer.commit(starts)
-    except (CommitFailedError, IllegalGenerationError, UnknownMemberIdError):
+    except (errors.CommitFailedError, errors.IllegalGenerationError, errors.UnknownMemberIdError):
         return  # another worker has done it at the same moment
     finally:
         await stopped(consumer.stop())
@@ -180,7 +172,10 @@ async def _committed(client: Any, group: str) -> dict[Any, int]:
         try:
             offsets = await client.list_consumer_group_offsets(group)
             return {partition: row.offset for partition, row in offsets.items() if row.offset >= 0}
-        except (GroupCoordinatorNotAvailableError, GroupLoadInProgressError):  # the first group creates its topic
+        except (
+            errors.GroupCoordinatorNotAvailableError,
+            errors.GroupLoadInProgressError,
+        ):  # the first group creates its topic
             await asyncio.sleep(0.1)
 
 
