@@ -94,5 +94,6 @@ CONTROL = Topic(
     14 * DAY_MS,
     "Commands to runs that are under way, and what became of them.",
 )
+FACTS = Topic("facts", "id", "NoticeRecord", 90 * DAY_MS, "Changes of the store that no other topic tells of.")
 
-CATALOG: tuple[Topic, ...] = (EVENTS, TURNS, TELEMETRY, DEAD_LETTERS, STATE, NOTICES, FEEDBACK, CONTROL)
+CATALOG: tuple[Topic, ...] = (EVENTS, TURNS, TELEMETRY, DEAD_LETTERS, STATE, NOTICES, FEEDBACK, CONTROL, FACTS)

@@ -6,6 +6,7 @@
 | `budget.reached` | the budget's name | a `BudgetReached` |
 | `command.unanswered` | thread_id | `command_id`, `kind` (stop, steer, answer), `by`, and `run_id` if it is known |
 | `audit.recorded` | its id | an `AuditRecorded`, if there are webhooks |
+| `store.changed` | its id, on the topic of facts | `table`, `key`, `row` (null if deleted), `n`: the largest holds |
 
 Readers ignore types and fields that they do not know.
 """
@@ -21,10 +22,12 @@ THREAD_DELETED: Final = "thread.deleted"
 BUDGET_REACHED: Final = "budget.reached"
 COMMAND_UNANSWERED: Final = "command.unanswered"
 AUDIT_RECORDED: Final = "audit.recorded"
+STORE_CHANGED: Final = "store.changed"
 NEEDED: Final[dict[str, dict[str, type]]] = {  # type -> the required fields of its data, and their types
     THREAD_DELETED: {"reason": str},
     COMMAND_UNANSWERED: {"command_id": str, "kind": str, "by": str},
     BUDGET_REACHED: {"budget": str, "level": int, "used": int, "limit": int, "unit": str, "start": int, "end": int},
+    STORE_CHANGED: {"n": int, "table": str, "key": str},
     AUDIT_RECORDED: dict.fromkeys(("who", "token", "address", "action", "subject", "outcome"), str),
 }
 

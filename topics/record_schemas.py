@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, NotRequired, get_origin, get_type_hints
 from pydantic import BaseModel, ConfigDict, Field, create_model
 from pydantic.json_schema import models_json_schema
 
-from topics import control, dead_letter, feedback, notice, state, telemetry, turn_record
+from topics import catalog, control, dead_letter, feedback, notice, state, telemetry, turn_record
 from topics.agent_event import AgentEvent
 from topics.catalog import CATALOG, CONTROL, DEAD_LETTERS, EVENTS, FEEDBACK, NOTICES, STATE, TELEMETRY, TURNS, Topic
 from topics.control import ControlRecord
@@ -38,6 +38,7 @@ VERSIONS: Final[Mapping[str, int]] = {
     NOTICES.name: notice.VERSION,
     FEEDBACK.name: feedback.VERSION,
     CONTROL.name: control.VERSION,
+    catalog.FACTS.name: notice.VERSION,
 }
 
 
@@ -95,6 +96,7 @@ MODELS: Final[Mapping[str, Sequence[type[BaseModel]]]] = {
     TELEMETRY.name: [_model(TelemetryRecord, {"v": Literal[telemetry.VERSION]})],
     STATE.name: [StateSegment, StateMark],
     NOTICES.name: [_model(NoticeRecord, {"v": Literal[notice.VERSION]})],
+    catalog.FACTS.name: [_model(NoticeRecord, {"v": Literal[notice.VERSION]})],
     CONTROL.name: [_model(ControlRecord, {"v": Literal[control.VERSION]})],
     FEEDBACK.name: [_model(FeedbackRecord, {"v": Literal[feedback.VERSION]})],
 }

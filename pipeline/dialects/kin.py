@@ -5,8 +5,6 @@
 So a wire of this kind is a table of its events, and all that its kin can (histories, retries, ends, usage) it can, too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce

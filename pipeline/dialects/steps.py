@@ -4,8 +4,6 @@ What comes when all calls of a response have results begins the next. A text goe
 prompt behind an answer begins the next turn of the run; each has its own end.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal
 

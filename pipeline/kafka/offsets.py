@@ -9,17 +9,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import AIOKafkaConsumer, TopicPartition, errors
 from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.errors import (
-    CommitFailedError,
-    GroupCoordinatorNotAvailableError,
-    GroupLoadInProgressError,
-    IllegalGenerationError,
-    IncompatibleBrokerVersion,
-    KafkaError,
-    UnknownMemberIdError,
-)
 from aiokafka.protocol.admin import ApiVersionRequest
 from aiokafka.protocol.metadata import MetadataRequest
 
@@ -55,7 +46,7 @@ async def connected(settings: BrokerSettings) -> AsyncIterator[Any]:
             with client_log(below_warning):
                 async with asyncio.timeout(CONNECT_TIMEOUT):
                     await client.start()
-        except (KafkaError, OSError, TimeoutError) as error:
+        except (errors.KafkaError, OSError, TimeoutError) as error:
             if reason := await refusal(settings):
                 raise reason from error
             raise BrokerError(
@@ -65,10 +56,10 @@ async def connected(settings: BrokerSettings) -> AsyncIterator[Any]:
         try:
             async with asyncio.timeout(CALL_TIMEOUT):
                 yield client
-        except (KafkaError, OSError, TimeoutError) as error:
+        except (errors.KafkaError, OSError, TimeoutError) as error:
             if reason := await refusal(settings):
                 raise reason from error
-            if isinstance(error, IncompatibleBrokerVersion):  # "CreateTopicsRequest cannot be used if …"
+            if isinstance(error, errors.IncompatibleBrokerVersion):  # "CreateTopicsRequest cannot be used if …"
                 lacks = f"{settings.brokers} offers no {error.args[0].partition('Request ')[0]}, an API of Kafka"
                 raise BrokerError(f"{lacks}: `turnmill doctor` says what to do without") from error
             what = str(error) or f"no answer within {CALL_TIMEOUT:.0f} s"
@@ -139,7 +130,7 @@ async def group_members(settings: BrokerSettings, group: str) -> int:
     async with connected(settings) as client:
         try:
             (described,) = await client.describe_consumer_groups([group])
-        except IncompatibleBrokerVersion:
+        except errors.IncompatibleBrokerVersion:
             return 0
     return sum(len(row[5]) for row in described.groups)  # error, group, state, type of protocol, protocol, members
 
@@ -163,7 +154,7 @@ async def begin_group(settings: BrokerSettings, group: str, topic: Topic, since:
             first = await consumer.offsets_for_times(dict.fromkeys(starts, since))
             starts |= {partition: row.offset for partition, row in first.items() if row is not None}
         await consumer.commit(starts)
-    except (CommitFailedError, IllegalGenerationError, UnknownMemberIdError):
+    except (errors.CommitFailedError, errors.IllegalGenerationError, errors.UnknownMemberIdError):
         return  # another worker has done it at the same moment
     finally:
         await stopped(consumer.stop())
@@ -191,7 +182,10 @@ async def _committed(client: Any, group: str) -> dict[Any, int]:
         try:
             offsets = await client.list_consumer_group_offsets(group)
             return {partition: row.offset for partition, row in offsets.items() if row.offset >= 0}
-        except (GroupCoordinatorNotAvailableError, GroupLoadInProgressError):  # the first group creates its topic
+        except (
+            errors.GroupCoordinatorNotAvailableError,
+            errors.GroupLoadInProgressError,
+        ):  # the first group creates its topic
             await asyncio.sleep(0.1)
 
 

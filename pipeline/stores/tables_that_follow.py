@@ -18,17 +18,7 @@ from pipeline.stores.database import schema as s
 from pipeline.stores.outbound.deliveries import drop_webhooks
 from pipeline.stores.outbound.notices import forget_notices, of_notice
 from pipeline.stores.search.write import forget_words, word_calls
-from pipeline.stores.threads.agents_and_requests import (
-    SPEAKS,
-    agent_calls,
-    agents_before,
-    delete_agents,
-    delete_links,
-    forget_agents,
-    forget_requests,
-    link_calls,
-    request_calls,
-)
+from pipeline.stores.threads import agents_and_requests
 from pipeline.stores.threads.feedback import delete_feedback, forget_feedback
 from pipeline.stores.threads.list_statements import of_tenant
 from pipeline.stores.threads.statements import delete_of_turns, values_of_turns
@@ -91,7 +81,9 @@ BOOKS: Final = (
         )
     ),
     Book(
-        (TablePlace("links", FOLLOWS, NOW, ("source", "target", "relation")),), calls=link_calls, replaced=delete_links
+        (TablePlace("links", FOLLOWS, NOW, ("source", "target", "relation")),),
+        calls=agents_and_requests.link_calls,
+        replaced=agents_and_requests.delete_links,
     ),
     Book(
         (
@@ -118,13 +110,13 @@ BOOKS: Final = (
                 "with the last thread that has it",
                 NOW,
                 ("digest", "agent_id", "agent_name"),
-                left=_rows_of(s.agents.c.id, lambda _: ~SPEAKS),
+                left=_rows_of(s.agents.c.id, lambda _: ~agents_and_requests.SPEAKS),
             ),
         ),
-        calls=agent_calls,
-        replaced=agents_before,
-        deleted=delete_agents,
-        unused=forget_agents,
+        calls=agents_and_requests.agent_calls,
+        replaced=agents_and_requests.agents_before,
+        deleted=agents_and_requests.delete_agents,
+        unused=agents_and_requests.forget_agents,
     ),
     Book(
         (
@@ -153,10 +145,10 @@ BOOKS: Final = (
                 left=_tenants(s.request_values.c.tenant),
             ),
         ),
-        calls=request_calls,
+        calls=agents_and_requests.request_calls,
         replaced=partial(delete_of_turns, column=s.turn_requests.c.request, table=s.turn_requests),
         deleted=partial(values_of_turns, column=s.turn_requests.c.request),
-        unused=forget_requests,
+        unused=agents_and_requests.forget_requests,
     ),
     Book(
         (TablePlace("turn_words", f"{FOLLOWS}; SQLite's index of words by a trigger", NOW, ("tenant", "words")),),
@@ -165,7 +157,7 @@ BOOKS: Final = (
     ),
     Book(
         (
-            TablePlace("erased", "never: it is the mark", FOR_GOOD, ("thread_key",)),
+            TablePlace("erased", "never: it is the mark", FOR_GOOD, _NAMED),
             TablePlace(
                 "holds",
                 "by releasing the thread",
@@ -234,8 +226,8 @@ BOOKS: Final = (
         (
             TablePlace(
                 "notices",
-                "`tenants erase` deletes a tenant's, but for those that tell of deletions",
-                "a deletion's id and tenant until the topic has them, some seconds",
+                "`tenants erase` deletes a tenant's, but for those that tell of deletions and changes",
+                "a deletion's id and tenant, changes of tokens, webhooks, views until the topic has them, seconds",
                 ("id", "record"),
                 left=_owned(s.notices.c.record, of_notice),
             ),

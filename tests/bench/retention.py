@@ -69,7 +69,7 @@ async def _measure(url: str, home: Path, turns: int, progress: Callable[[str], N
 
 async def _written(store: ThreadStore, settings: Settings, part: int) -> list[float]:
     """Write for SECONDS beside the expiry -> ms of each transaction, ascending."""
-    expiring = expiring_of(settings, _opened(store), Metrics())
+    expiring = expiring_of(settings, _opened(store), Metrics(), _clock)
     expiring._holder = "the benchmark"  # each part is the same process to the others
     until, taken, ticked = time.monotonic() + SECONDS, list[float](), 0.0
     while (now := time.monotonic()) < until:
@@ -84,6 +84,10 @@ async def _written(store: ThreadStore, settings: Settings, part: int) -> list[fl
     if expiring.under_way is not None:
         await expiring.under_way
     return sorted(taken)
+
+
+async def _clock() -> int:
+    return now_ms()
 
 
 def _opened(store: ThreadStore) -> Callable[[], Awaitable[ThreadStore]]:

@@ -18,7 +18,19 @@ from pipeline.stores.outbound.notices import deleted
 from tests.same_bytes import START, THREAD_ID, streams
 from tests.support.schema_compatibility import Comparison
 from topics import notice, state, telemetry, turn_record
-from topics.catalog import CATALOG, CONTROL, DEAD_LETTERS, EVENTS, FEEDBACK, NOTICES, STATE, TELEMETRY, TURNS, Topic
+from topics.catalog import (
+    CATALOG,
+    CONTROL,
+    DEAD_LETTERS,
+    EVENTS,
+    FACTS,
+    FEEDBACK,
+    NOTICES,
+    STATE,
+    TELEMETRY,
+    TURNS,
+    Topic,
+)
 from topics.dead_letter import DeadLetter
 from topics.record_schemas import packaged, texts
 from topics.state import Closed, Segment
@@ -100,6 +112,8 @@ def test_real_records_are_as_the_schemas_say() -> None:
     look(FEEDBACK, made("chat-42", "acme", {"name": "helpful", "value": True, "turn_id": "t", "by": "ann"}))
     look(FEEDBACK, made("chat-42", None, {"name": "score", "value": 0.5, "message": 3, "comment": "good"}))
     look(CONTROL, new_command("stop", (THREAD_ID, "acme"), "r", "now", "ann").record)
+    changed = {"n": 7, "table": "holds", "key": THREAD_ID, "row": {"held_at": START}}
+    look(FACTS, {"v": 1, "id": "fact 7", "type": "store.changed", "at": 0, "data": changed})
     run = state.RunKey("acme", THREAD_ID, "r")
     segment = Segment(0, 1, START, state.Clocks(START, None, START), [b"a", b"bc"], read=1, traceparent="00-1")
     look(STATE, json.loads(state.encode(run, segment).partition(b"\n")[0]))

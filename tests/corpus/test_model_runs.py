@@ -1,7 +1,5 @@
 """Runs of several calls, as SDKs made them of a scripted server's answers (`tests/sdks/model_corpus.py`)."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,6 @@
 """Notices from the store to the topic of a real broker, and out of it: none is lost where the way is cut."""
 
 import asyncio
-from functools import partial
 
 import pytest
 
@@ -15,7 +14,6 @@ from pipeline.stores.turns import write_turns
 from pipeline.worker.sinks import housekeeping
 from pipeline.worker.sinks.housekeeping import Notifying
 from tests.support.turn_records import make_record
-from topics.catalog import NOTICES
 from topics.thread_key import ThreadKey
 from turnmill import ClientSettings, Notices, clock
 from turnmill.errors import BrokerError
@@ -37,8 +35,9 @@ async def test_a_notice_whose_sender_died_comes_again_with_its_id(
             return store
 
         def notifying_of(settings: Settings) -> Notifying:
-            connect = partial(connected, settings, NOTICES.full_name(settings.topic_prefix))
-            return Notifying(connect, opened, Metrics())
+            return Notifying(
+                lambda topic: connected(settings, topic.full_name(settings.topic_prefix)), opened, Metrics()
+            )
 
         async def dies(*_: object) -> None:
             raise BrokerError("killed behind the send")

@@ -19,7 +19,8 @@ from pipeline.policies.webhooks import EVENTS as EVERYTHING
 from pipeline.policies.webhooks import Webhook, secret_of
 from pipeline.settings import Settings
 from pipeline.stores.database.store import ThreadStore
-from pipeline.stores.outbound.notices import deleted
+from pipeline.stores.keeping.holding import hold_thread, release_thread
+from pipeline.stores.outbound.notices import deleted, due_notices
 from pipeline.stores.threads.feedback import feedback_of
 from pipeline.worker.sinks.role import feedback_writer, turn_writer
 from pipeline.worker.webhooks.role import notice_event
@@ -29,7 +30,7 @@ from tests.support.fleet import Envelope
 from tests.support.gateways import talk
 from tests.support.waiting import PATIENCE
 from topics import json_text, notice, turn_record
-from topics.catalog import CATALOG, CONTROL, DEAD_LETTERS, EVENTS, FEEDBACK, NOTICES, STATE, TELEMETRY, TURNS
+from topics.catalog import CATALOG, CONTROL, DEAD_LETTERS, EVENTS, FACTS, FEEDBACK, NOTICES, STATE, TELEMETRY, TURNS
 from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
 from turnmill import Publisher
@@ -217,6 +218,17 @@ async def notices(_: Settings) -> None:
     assert len(lanes) == len(TENANTS)
 
 
+async def facts(settings: Settings) -> None:
+    """A hold of a tenant's thread is a fact of its own, and its release is none of the others'."""
+    async with await ThreadStore.open(settings.store_url) as store:
+        for tenant in TENANTS:
+            await hold_thread(store, ThreadKey.of(THREAD_ID, tenant))
+        await release_thread(store, ThreadKey.of(THREAD_ID, "acme"))
+        told = [notice.decode(notice.encode(one))["data"] for one in await due_notices(store, 1)]
+    rows = {one["key"]: one["row"] and one["row"]["name"] for one in sorted(told, key=lambda one: one["n"])}
+    assert list(rows.values()) == [None, [THREAD_ID, "globex"], [THREAD_ID, None]]
+
+
 CASES: Final[dict[str, Callable[[Settings], Awaitable[None]]]] = {
     EVENTS.name: events,
     TURNS.name: turns,
@@ -226,6 +238,7 @@ CASES: Final[dict[str, Callable[[Settings], Awaitable[None]]]] = {
     NOTICES.name: notices,
     FEEDBACK.name: feedback,
     CONTROL.name: commands,
+    FACTS.name: facts,
 }
 
 

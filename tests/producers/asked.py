@@ -4,8 +4,6 @@ An agent, a worker, a gateway and the commands do all that they do, each with a 
 passes. tests/producers/test_brokers.py compares, and takes away what is asked for.
 """
 
-from __future__ import annotations
-
 import asyncio
 import tempfile
 from collections import defaultdict

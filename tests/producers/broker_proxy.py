@@ -4,8 +4,6 @@ A broker of another make lacks an API, or answers a produce late, as those do th
 No client gets around it: the broker has a listener of its own for each proxy, whose advertised address is the proxy's.
 """
 
-from __future__ import annotations
-
 import asyncio
 import struct
 import time

@@ -1,7 +1,5 @@
 """Brokers of other makes and settings: what is asked of them, and what works where they lack or delay it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

@@ -1,7 +1,5 @@
 """The events topic in tiered storage: what has left the broker's disk is read, and replayed, from where it went."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

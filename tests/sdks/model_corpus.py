@@ -5,8 +5,6 @@ It runs inside an environment with cohere 7.3.1, google-genai 3.6.1, mistralai 3
 it, before the bytes that it was answered with. Beside it is what the SDK made of them, call by call.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable, Iterable

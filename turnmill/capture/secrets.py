@@ -19,12 +19,23 @@ SECRET_NAME: Final = re.compile("auth|key|token|cookie|secret|pass|sig|cred|code
 BETWEEN: Final = re.compile(r"[\s;,]+")
 ADDRESS: Final = re.compile(r"(?<=://)[^\s/@'\"]*@|\?[^\s'\"]*")  # user and query of URLs in a text
 
-SCHEMAS: Final = frozenset({"function", "input_schema", "parametersJsonSchema", "functionDeclarations"})
-TOOLS: Final = ("tools", "functions", "mcp_servers")
-ALL_BELOW: Final = frozenset({"headers", "authentication", "auth_config", "authconfig", "apiauth", "domain_secrets"})
-FIELDS: Final = frozenset(
-    {"authorization", "authorization_token", "access_token", "api_key", "apikey", "password", "connection_string"}
+SCHEMAS: Final = frozenset(
+    {"function", "input_schema", "parametersJsonSchema", "functionDeclarations", "schema", "responseSchema"}
 )
+TOOLS: Final = ("tools", "functions", "mcp_servers")
+# Settings with credentials, as the types of the SDKs, and servers of tools, name them; all texts below are masked.
+CREDENTIAL: Final = re.compile(
+    r"(?:\A(?:o?auth|env|token)|headers|cookies?|auth_?config|api_?auth|authentication|authorization|credentials?(?:_json)?"
+    r"|secret|passw(?:or)?d|connection_?string|(?:api|access|account|admin|private|secret|shared|subscription)[-_]?key"
+    r"(?:[-_]?id)?|(?:access|api|auth|authorization|bearer|bot|id|refresh|sas|security|session)[-_]?token)s?\Z",
+    re.IGNORECASE,
+)
+# Credentials by their shape, wherever a tool's settings have them: arguments of programs, among others.
+SHAPE: Final = re.compile(
+    r"\b(?:sk-[\w-]{16,}|AIza[\w-]{30,}|A[KS]IA[A-Z0-9]{16}|(?:gh[opsu]|github_pat)_\w{20,}|xox[abprs]-[\w-]{10,}"
+    r"|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]+)|\bBearer [^\s\"']{8,}|-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----[^-]*"
+)
+SHAPED: Final = 4_096  # characters of the longest setting in which they are looked for
 ADDRESSES: Final = frozenset({"server_url", "url"})
 
 
@@ -66,7 +77,7 @@ def masked_settings(dialect: str, body: Any) -> tuple[Any, frozenset[str]]:
     if not isinstance(body, dict):
         return body, frozenset()
     secrets: set[str] = set()
-    history = APIS[dialect].history
+    history = APIS[dialect].history if dialect in APIS else "messages"
     masked = {
         name: value if name in (history, "output") else _masked(name, value, secrets, is_tool=name in TOOLS)
         for name, value in body.items()
@@ -96,19 +107,19 @@ def _of_address(text: str) -> Iterable[str]:
 
 
 def _masked(name: str, value: Any, secrets: set[str], *, is_tool: bool) -> Any:
-    lower = name.lower()
-    if is_tool and (name in SCHEMAS or (name == "parameters" and isinstance(value, dict) and "properties" in value)):
+    if name in SCHEMAS or (is_tool and name == "parameters" and isinstance(value, dict) and "properties" in value):
         return value
-    if isinstance(value, str):
-        if lower in FIELDS:
-            secrets.update(_pieces(value))
-            return MASK
-        if not is_tool or lower not in ADDRESSES:
-            return value
-        secrets.update(_of_address(value))
-        return without_addresses(value)
-    if lower in ALL_BELOW:
+    if CREDENTIAL.search(name):
         return _all_masked(value, secrets)
+    if isinstance(value, str):
+        found = list(_of_address(value)) if "://" in value[:20] and " " not in value else []
+        secrets.update(found)
+        if found or (is_tool and name.lower() in ADDRESSES):
+            value = without_addresses(value)
+        if is_tool and len(value) <= SHAPED:
+            secrets.update(SHAPE.findall(value))
+            value = SHAPE.sub(MASK, value)
+        return value
     if isinstance(value, list):
         return [_masked(name, item, secrets, is_tool=is_tool) for item in value]
     if isinstance(value, dict):

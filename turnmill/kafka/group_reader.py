@@ -14,15 +14,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import AIOKafkaConsumer, TopicPartition, errors
 from aiokafka.abc import ConsumerRebalanceListener
-from aiokafka.errors import (
-    CommitFailedError,
-    GroupAuthorizationFailedError,
-    IllegalStateError,
-    KafkaError,
-    TopicAuthorizationFailedError,
-)
 
 from turnmill.ending import in_time, stopped
 from turnmill.errors import BrokerError
@@ -43,7 +36,7 @@ SESSION_MS: Final = 10_000  # without a heartbeat, until other members get the p
 HANDOVER_TIMEOUT: Final = 10.0  # seconds that a rebalance waits for the current record
 COMMIT_TIMEOUT: Final = 5.0  # seconds for the commit before partitions are revoked, and at the end
 COMMIT_INTERVAL: Final = 1.0  # seconds
-NOT_ALLOWED: Final = (TopicAuthorizationFailedError, GroupAuthorizationFailedError)
+NOT_ALLOWED: Final = (errors.TopicAuthorizationFailedError, errors.GroupAuthorizationFailedError)
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +71,9 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         self._committing = asyncio.Lock()
         self._commit_at = 0.0
         self._placing: asyncio.Task[None] | None = None
-        self._refused: KafkaError | None = None  # for `poll` to raise: the broker refuses to report start positions
+        self._refused: errors.KafkaError | None = (
+            None  # for `poll` to raise: the broker refuses to report start positions
+        )
 
     # ---- reading
 
@@ -97,7 +92,7 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
                     raise BrokerError(
                         f"{self.settings.brokers} has no topic {self.topic}: `turnmill topics apply` creates it"
                     )
-            except (KafkaError, OSError, TimeoutError) as error:
+            except (errors.KafkaError, OSError, TimeoutError) as error:
                 await _stop(consumer)
                 if reason := await refusal(self.settings):
                     raise reason from error
@@ -141,7 +136,7 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
             if not self._flowing.is_set():  # records that aiokafka returns now may be from another position
                 return []
             batches = await self._consumer.getmany(timeout_ms=POLL_MS, max_records=POLL_RECORDS)
-        except KafkaError as error:
+        except errors.KafkaError as error:
             if not error.retriable:
                 wrong = BrokerError(f"Kafka at {self.settings.brokers}: {error}")
                 raise await refusal(self.settings) or wrong from error
@@ -191,9 +186,9 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
                 return
             try:
                 await self._consumer.commit(offsets)
-            except (CommitFailedError, IllegalStateError):
+            except (errors.CommitFailedError, errors.IllegalStateError):
                 log.info("%s: the group has gone on without this member: some records are received again", self.group)
-            except KafkaError as error:
+            except errors.KafkaError as error:
                 log.warning("%s: not committed, and tried again: %r", self.group, error)
             else:
                 self._committed.update(offsets)
@@ -234,12 +229,12 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
             try:
                 async with asyncio.timeout(ANSWER_TIMEOUT):
                     await self._seek(partitions, generation)
-            except IllegalStateError:  # the partitions were revoked meanwhile
+            except errors.IllegalStateError:  # the partitions were revoked meanwhile
                 return
             except NOT_ALLOWED as error:  # a retry would change nothing
                 self._refused = error
                 return
-            except (KafkaError, TimeoutError) as error:
+            except (errors.KafkaError, TimeoutError) as error:
                 log.warning("%s: where to begin is not known yet: %r", self.group or self.topic, error)
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, MAX_RETRY_DELAY)
@@ -281,5 +276,5 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
 
 
 async def _stop(consumer: AIOKafkaConsumer) -> None:
-    with suppress(KafkaError, OSError, TimeoutError):
+    with suppress(errors.KafkaError, OSError, TimeoutError):
         await stopped(asyncio.ensure_future(consumer.stop()))

@@ -5,14 +5,7 @@ import logging
 from itertools import chain
 from typing import Any, Final
 
-from aiokafka import AIOKafkaProducer
-from aiokafka.errors import (
-    KafkaError,
-    KafkaTimeoutError,
-    MessageSizeTooLargeError,
-    ProducerClosed,
-    RecordListTooLargeError,
-)
+from aiokafka import AIOKafkaProducer, errors
 
 from turnmill.errors import BrokerError
 from turnmill.kafka.client import client_options
@@ -25,7 +18,10 @@ CONNECT_TIMEOUT: Final = 10.0  # seconds
 TOPIC_TIMEOUT: Final = 3.0  # seconds until the queried broker knows a topic that has just been created
 REQUEST_TIMEOUT_MS: Final = 10_000
 BATCH_BYTES: Final = 512 * 1024  # of a partition's batch in a produce request
-REFUSED: Final = (MessageSizeTooLargeError, RecordListTooLargeError)  # permanent: a retry would fail again
+REFUSED: Final = (
+    errors.MessageSizeTooLargeError,
+    errors.RecordListTooLargeError,
+)  # permanent: a retry would fail again
 
 log = logging.getLogger(__name__)
 
@@ -41,11 +37,11 @@ class KafkaProducer:
         """Put a record into the batch of its partition; wait if that is full."""
         try:
             future: asyncio.Future[Any] = await self._producer.send(self._topic, value, key, headers=headers)
-        except KafkaTimeoutError as error:
+        except errors.KafkaTimeoutError as error:
             raise TimeoutError from error
         except REFUSED:
             raise
-        except KafkaError as error:
+        except errors.KafkaError as error:
             raise BrokerError(repr(error)) from error
         return future
 
@@ -81,7 +77,7 @@ async def connected(settings: ClientSettings, topic: str) -> KafkaProducer:
             while cluster.partitions_for_topic(topic) is None:  # `partitions_for` would have brokers create it
                 await asyncio.sleep(0.1)
                 await producer.client.force_metadata_update()  # of all topics, as it names none yet
-    except (KafkaError, OSError, TimeoutError) as error:
+    except (errors.KafkaError, OSError, TimeoutError) as error:
         await _disconnect(producer)
         raise await refusal(settings) or BrokerError(wrong) from error
     except BaseException:
@@ -101,8 +97,8 @@ async def _disconnect(producer: AIOKafkaProducer) -> None:
         await producer.client.close()
         await asyncio.wait([sender], timeout=1.0)
         accumulator = producer._message_accumulator  # noqa: SLF001  # its batches have waiters
-        accumulator.fail_all(ProducerClosed())
+        accumulator.fail_all(errors.ProducerClosed())
         for batch in chain(*accumulator._batches.values(), accumulator._pending_batches):  # noqa: SLF001
             batch._drain_waiter.exception()  # noqa: SLF001  # else asyncio logs it as never retrieved
-    except KafkaError as error:
+    except errors.KafkaError as error:
         log.debug("while disconnecting: %r", error)

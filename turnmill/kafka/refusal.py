@@ -8,16 +8,8 @@ from asyncio import IncompleteReadError
 from collections.abc import Iterator
 from typing import Any, Final
 
+from aiokafka import errors
 from aiokafka.conn import create_conn
-from aiokafka.errors import (
-    AuthenticationFailedError,
-    IllegalSaslStateError,
-    IncompatibleBrokerVersion,
-    KafkaConnectionError,
-    KafkaError,
-    SaslAuthenticationFailed,
-    UnsupportedSaslMechanismError,
-)
 from aiokafka.protocol.metadata import MetadataRequest
 
 from turnmill.errors import CallerError
@@ -51,7 +43,7 @@ async def refusal(settings: BrokerSettings) -> CallerError | None:
         asked.append(address)
         try:
             left += [other for other in await _brokers(address, options) if other not in asked + left]
-        except (KafkaError, OSError, TimeoutError, _NoMetadata) as error:
+        except (errors.KafkaError, OSError, TimeoutError, _NoMetadata) as error:
             if reason := _reason(settings, address, error):
                 return CallerError(reason)
     return None
@@ -67,7 +59,7 @@ async def _brokers(address: str, options: dict[str, Any]) -> list[str]:
     connection = await create_conn(host, port, request_timeout_ms=int(ANSWER_TIMEOUT * 1000), **options)
     try:
         if lacking := [name for key, name in NEEDED.items() if key not in connection._versions]:  # noqa: SLF001
-            raise IncompatibleBrokerVersion(", ".join(lacking))
+            raise errors.IncompatibleBrokerVersion(", ".join(lacking))
         metadata = await connection.send(MetadataRequest([]))
         if not metadata.brokers:
             raise _NoMetadata
@@ -83,19 +75,19 @@ def _reason(settings: BrokerSettings, address: str, error: BaseException) -> str
             return _untrusted(address, cause)
         if isinstance(cause, ssl.SSLError | ConnectionResetError) and settings.speaks_tls:
             return _tls_refused(settings, address, cause)
-    if isinstance(error, AuthenticationFailedError):  # raised by our token providers, with the reason
+    if isinstance(error, errors.AuthenticationFailedError):  # raised by our token providers, with the reason
         source = "OAUTH_TOKEN_FILE" if settings.oauth_token_file else "OAUTH_TOKEN_URL and _OAUTH_CLIENT_SECRET"
         return f"no token for {address}: {error.args[0]}; see TURNMILL_{source}"
-    if isinstance(error, SaslAuthenticationFailed | _NoMetadata):
+    if isinstance(error, errors.SaslAuthenticationFailed | _NoMetadata):
         return _login_refused(settings, address, error)
-    if isinstance(error, UnsupportedSaslMechanismError):
+    if isinstance(error, errors.UnsupportedSaslMechanismError):
         return f"{address} does not offer {settings.sasl_mechanism}: set TURNMILL_SASL_MECHANISM; {error.args[0]}"
-    if isinstance(error, IllegalSaslStateError):
+    if isinstance(error, errors.IllegalSaslStateError):
         fitting = "SSL" if settings.speaks_tls else "PLAINTEXT"
         return f"{address} takes no logins: set {PROTOCOL}={fitting}, or TURNMILL_BROKERS to a listener with SASL"
-    if isinstance(error, IncompatibleBrokerVersion):
+    if isinstance(error, errors.IncompatibleBrokerVersion):
         return f"{address} offers no {error.args[0]}, APIs of Kafka that Turnmill can't work without"
-    if isinstance(error, KafkaConnectionError):
+    if isinstance(error, errors.KafkaConnectionError):
         return _closed(settings, address, causes)
     return None
 

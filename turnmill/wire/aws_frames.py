@@ -5,8 +5,6 @@
 https://docs.aws.amazon.com/transcribe/latest/dg/event-stream.html
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Iterator
 from typing import Any, Final

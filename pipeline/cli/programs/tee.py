@@ -1,7 +1,5 @@
 """Publishes what a program prints as a run, if it is the stream of a wire; all of it is passed on as it comes."""
 
-from __future__ import annotations
-
 import sys
 from asyncio.subprocess import Process
 from collections.abc import AsyncIterator

@@ -18,19 +18,8 @@ from rich.table import Table
 from rich.text import Text
 
 from pipeline.cli.output import many, wide_console
-from pipeline.cli.services.checks import (
-    Finding,
-    clock_finding,
-    cluster_findings,
-    expiry_findings,
-    lag_finding,
-    ledger_finding,
-    partitioner_finding,
-    settings_findings,
-    state_finding,
-    topic_findings,
-    wire_findings,
-)
+from pipeline.cli.services import checks
+from pipeline.cli.services.checks import Finding
 from pipeline.kafka.admin import describe_topics, topic_changes
 from pipeline.kafka.offsets import cluster_info, group_lag, group_members
 from pipeline.kafka.partitioners import Placed, placed
@@ -46,6 +35,7 @@ from pipeline.stores.threads.reading import count_rows
 from pipeline.worker.assemble.limits import limits_of, redaction_of
 from pipeline.worker.host.roles import default_roles
 from pipeline.worker.repair.ledger import take_stock
+from pipeline.worker.repair.restoring import contradicted, newest_facts
 from topics.catalog import CATALOG, DEAD_LETTERS, EVENTS
 from turnmill.clock import now_ms
 from turnmill.errors import CallerError, TurnmillError
@@ -97,17 +87,17 @@ def _examined(*, ledger: bool) -> list[Finding]:
 async def examine(settings: Settings, *, ledger: bool = False) -> list[Finding]:
     """Return the findings of all checks. An unreachable service is a finding, too, and the other checks go on."""
     limits = limits_of(settings)
-    findings = _unusable(settings) or settings_findings(limits, [rule.text for rule in settings.role_list])
-    findings += wire_findings(settings)
+    findings = _unusable(settings) or checks.settings_findings(limits, [rule.text for rule in settings.role_list])
+    findings += checks.wire_findings(settings)
     store = await _store(settings)
     try:
-        findings += cluster_findings(settings.brokers, info := await cluster_info(settings))
+        findings += checks.cluster_findings(settings.brokers, info := await cluster_info(settings))
         ends = await expiries(settings, [address for _, address in info.brokers])
-        findings += expiry_findings(ends, datetime.now(UTC))
+        findings += checks.expiry_findings(ends, datetime.now(UTC))
         topics = await describe_topics(settings)
         changes = await topic_changes(settings)
-        findings += topic_findings(settings.topic_prefix, limits, topics, changes, len(info.brokers))
-        findings += state_finding(settings.topic_prefix, limits, topics)
+        findings += checks.topic_findings(settings.topic_prefix, limits, topics, changes, len(info.brokers))
+        findings += checks.state_finding(settings.topic_prefix, limits, topics)
         if len(topics) == len(CATALOG):
             findings += await _records(settings, topics, stored=store.level == "ok", ledger=ledger)
     except TurnmillError as error:
@@ -136,14 +126,16 @@ async def _records(settings: Settings, topics: list[Found], *, stored: bool, led
         group = role.group(settings)
         rows = await group_lag(settings, group, [role.topic])
         nothing = any(row.lag for row in rows) and all(row.committed is None for row in rows)
-        findings.append(lag_finding(group, role.name, rows, await group_members(settings, group) if nothing else 0))
+        findings.append(
+            checks.lag_finding(group, role.name, rows, await group_members(settings, group) if nothing else 0)
+        )
         waiting += sum(row.lag for row in rows) if role.name in LEDGER_ROLES else 0
     sizes = {topic.name: sum((row.end or 0) - (row.begin or 0) for row in topic.partitions) for topic in topics}
     letters = sizes[DEAD_LETTERS.full_name(settings.topic_prefix)]
     advice = "`turnmill dlq list` says why, `turnmill dlq redrive` tries them again" if letters else ""
     findings.append(Finding("warning" if letters else "ok", "dead letters", f"{letters:,} on the topic", advice))
-    findings.append(clock_finding(await _ahead(settings, topics), MAX_CLOCK_SKEW))
-    findings.append(partitioner_finding(await _placed(settings)))
+    findings.append(checks.clock_finding(await _ahead(settings, topics), MAX_CLOCK_SKEW))
+    findings.append(checks.partitioner_finding(await _placed(settings)))
     events = sizes[EVENTS.full_name(settings.topic_prefix)]
     if not stored:
         return findings
@@ -152,7 +144,11 @@ async def _records(settings: Settings, topics: list[Found], *, stored: bool, led
         return findings
     async with await ThreadStore.open(settings.store_url) as store:
         counted = await take_stock(settings, store)
-    findings.append(ledger_finding(limits_of(settings).idle_ms, counted, waiting, now_ms()))
+        if lacking := await contradicted(store, await newest_facts(settings, store)):
+            seen = f"older than its topics: {many(len(lacking), 'change')} of tokens, holds, erasures, … missing"
+            advice = "stop gateways and workers, and run `turnmill store restore`"
+            findings.append(Finding("error", "store", seen, advice))
+    findings.append(checks.ledger_finding(limits_of(settings).idle_ms, counted, waiting, now_ms()))
     return findings
 
 

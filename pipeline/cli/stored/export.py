@@ -10,16 +10,8 @@ from rich.progress import Progress
 
 from pipeline.assembly.dialect import Format, WrongOption
 from pipeline.cli.options import Moment
+from pipeline.cli.stored import selection
 from pipeline.cli.stored.dataset_files import COLUMNS, DATASETS, DPO, PARQUET, Export, Lines, dataset
-from pipeline.cli.stored.selection import (
-    FILTERS,
-    branch_option,
-    filters,
-    find_document,
-    on_branch,
-    tenant_option,
-    with_store,
-)
 from pipeline.dialects import FORMATS
 from pipeline.dialects.training import needed
 from pipeline.observability.audit import about, audit, local_user, of
@@ -49,8 +41,8 @@ EXPORTED: Final = "thread.export"
 @click.option("--repeat-user-prompt", is_flag=True, help="Threads: begin agent turns with the user's words.")
 @click.option("--partial", is_flag=True, help="With what interrupted turns had shown and do not keep, marked.")
 @click.option("--requests", is_flag=True, help="Threads: include the requests to models, as `meta:requests`.")
-@branch_option
-@filters
+@selection.branch_option
+@selection.filters
 @click.option("--feedback", metavar="NAME>=VALUE", help="Only threads, or turns of data sets, with such feedback.")
 @click.option("--tool", help="Only threads in which this tool was called.")
 @click.option("--since", type=Moment(), help="Only threads updated at or after this time, or 7d, 12h ago.")
@@ -60,7 +52,7 @@ EXPORTED: Final = "thread.export"
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write to this file instead of standard output; a data set as Parquet if it is named *.parquet.",
 )
-@tenant_option
+@selection.tenant_option
 def export(
     ids: Sequence[str],
     form: str,
@@ -86,7 +78,7 @@ def export(
     `sft`, `dpo` and `atif` are data sets: `sft` has a line for each complete agent turn, with the turns before it and
     the model's request; `dpo` for each answer with versions that feedback ranks; `atif` a trajectory for each thread.
     """
-    wanted = {name: options.pop(name) for name in (*FILTERS, "since", "until")}
+    wanted = {name: options.pop(name) for name in (*selection.FILTERS, "since", "until")}
     filtered = [name for name, value in {**wanted, "tool": tool}.items() if value is not None]
     try:
         criterion = None if feedback is None else condition(feedback)
@@ -117,12 +109,12 @@ def export(
 
     if out is None:
         stream = click.get_binary_stream("stdout")
-        with_store(lambda store: run(store, stream))
+        selection.with_store(lambda store: run(store, stream))
         stream.flush()
         return
     try:
         with out.open("wb") as file:
-            with_store(lambda store: run(store, file))
+            selection.with_store(lambda store: run(store, file))
     except OSError as error:
         raise CallerError(f"can't write {out}: {error.strerror}; name another file by --out") from None
 
@@ -152,7 +144,9 @@ def _lines(
     ) -> Iterator[dict[str, Any]]:
         if criterion is not None and not any(map(criterion.holds, judged)):
             return
-        made = form.printed(document if branch is None else on_branch(document, branch), partial=partial, **checked)
+        made = form.printed(
+            document if branch is None else selection.on_branch(document, branch), partial=partial, **checked
+        )
         yield with_bodies(made, bodies) if requests else made
 
     return lines
@@ -187,6 +181,6 @@ async def _documents(
     store: ThreadStore, ids: Sequence[str], tenant: str | None
 ) -> AsyncIterator[tuple[ThreadKey, dict[str, Any]]]:
     for given in ids:
-        key, document = await find_document(store, given, tenant)
+        key, document = await selection.find_document(store, given, tenant)
         audit.info("export of thread %s, by %s", key.text, local_user(), extra=about(key, EXPORTED))
         yield key, document

@@ -10,19 +10,23 @@ from typing import Any, Final
 import click
 
 from pipeline.cli.output import many
-from pipeline.cli.stored.selection import in_store
+from pipeline.cli.stored.selection import in_store, with_store
 from pipeline.cli.stored.thread_view import plain
+from pipeline.observability.audit import local_user
 from pipeline.observability.logs import set_up
 from pipeline.settings import load
 from pipeline.stores.archive.turn_archive import lake_of
 from pipeline.stores.database import migrate as migrations
 from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.keeping.erasure import erase_all
 from pipeline.stores.keeping.expiry import Expired, Expiry
+from pipeline.stores.keeping.tenant_erasure import forget_tenant
 from pipeline.stores.search.write import index_some
 from pipeline.stores.threads.reading import count_rows
 from pipeline.stores.usage.summing import compare_sums, sum_up
 from pipeline.stores.usage.sums import Compared
 from pipeline.stores.usage.time_buckets import MINUTE, label
+from pipeline.worker.repair import restoring
 from turnmill.clock import now_ms
 from turnmill.errors import CallerError
 from turnmill.settings import without_password
@@ -123,6 +127,23 @@ async def _sums(opened: ThreadStore, *, repair: bool) -> Compared:
     while await sum_up(opened):
         pass
     return await compare_sums(opened, repair=repair)
+
+
+@store.command(short_help="Bring a store from a backup up to date.")
+def restore() -> None:
+    """Play back to a store from a backup the changes since, of tokens, holds, erasures, webhooks, views and feedback.
+
+    Stop gateways and workers first. A command that was interrupted can be repeated. `turnmill replay` brings the turns.
+    """
+    settings = load()
+    set_up(settings.log_level, settings.log_format)
+    by = local_user()
+    done = with_store(
+        lambda opened: restoring.restore(
+            settings, opened, partial(erase_all, settings, opened, by=by), partial(forget_tenant, settings, opened)
+        )
+    )
+    click.echo("\n".join(f"{table}: {count:,}" for table, count in sorted(done.items())) or "nothing was missing")
 
 
 @store.command(short_help="Index the words of turns that searches don't find.")

@@ -12,16 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pipeline.cli.output import many, wide_console
-from pipeline.cli.stored.selection import (
-    branch_option,
-    filters,
-    find_document,
-    find_thread,
-    in_store,
-    on_branch,
-    tenant_option,
-    with_store,
-)
+from pipeline.cli.stored import selection
 from pipeline.cli.stored.thread_view import plain, short_time, view
 from pipeline.observability.audit import about, audit, local_user
 from pipeline.observability.logs import set_up
@@ -55,7 +46,7 @@ def threads() -> None:
 @threads.command("list")
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 1000), help="Threads on a page.")
 @click.option("--cursor", help="`cursor` of the previous page.")
-@filters
+@selection.filters
 @click.option("--tenant", help="Only threads of this tenant.")
 @click.option("--tool", help="Only threads in which this tool was called.")
 @click.option(
@@ -69,7 +60,7 @@ def list_(limit: int, cursor: str | None, *, as_json: bool, **wanted: Any) -> No
     """
     if wanted["tool"] is not None and load().search == "off":
         raise CallerError("--tool: tools are found by the words of turns, and TURNMILL_SEARCH is off")
-    page = with_store(lambda store: list_threads(store, limit, cursor, ListQuery(**wanted)))
+    page = selection.with_store(lambda store: list_threads(store, limit, cursor, ListQuery(**wanted)))
     if as_json:
         click.echo(json.dumps(asdict(page)))
         return
@@ -109,14 +100,14 @@ def thread_table(page: ThreadPage) -> Table:
 @click.option("--json", "as_json", is_flag=True, help="Print the ThreadProtocol document.")
 @click.option("--inline", is_flag=True, help="Include large values from the content store.")
 @click.option("--partial", is_flag=True, help="With what interrupted turns had shown and do not keep, marked.")
-@branch_option
-@tenant_option
+@selection.branch_option
+@selection.tenant_option
 def show(thread: str, branch: str | None, tenant: str | None, *, as_json: bool, inline: bool, partial: bool) -> None:
     """Show a thread, with sub-agents' runs indented after the run that started them."""
     contents = ContentStore.of(load()) if inline else None
-    document, children = with_store(lambda store: _family(store, contents, thread, tenant))
+    document, children = selection.with_store(lambda store: _family(store, contents, thread, tenant))
     if branch is not None:
-        document = on_branch(document, branch)
+        document = selection.on_branch(document, branch)
     if partial:
         document = with_partials(document)
     if as_json:
@@ -130,7 +121,7 @@ def show(thread: str, branch: str | None, tenant: str | None, *, as_json: bool, 
 @threads.command(short_help="Delete threads with all their data.")
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
 @click.option("--yes", is_flag=True, help="Don't ask.")
-@tenant_option
+@selection.tenant_option
 def delete(ids: Sequence[str], tenant: str | None, *, yes: bool) -> None:
     """Delete threads for good: turns, usage, large values, and their rows in the archive.
 
@@ -145,7 +136,7 @@ def delete(ids: Sequence[str], tenant: str | None, *, yes: bool) -> None:
     set_up(settings.log_level, settings.log_format)
 
     async def run(store: ThreadStore) -> None:
-        for key in [await find_thread(store, given, tenant) for given in ids]:
+        for key in [await selection.find_thread(store, given, tenant) for given in ids]:
             erased = await erase(settings, store, key, local_user())
             also = [many(len(erased.sub_agents), "sub-agent thread")] if erased.sub_agents else []
             also += [many(erased.objects, "large value")] if erased.objects else []
@@ -153,13 +144,13 @@ def delete(ids: Sequence[str], tenant: str | None, *, yes: bool) -> None:
             also += [f"{many(len(erased.held), 'sub-agent thread')} left, which is held"] if erased.held else []
             click.echo(f"deleted {key.thread_id}{''.join(f', {what}' for what in also)}")
 
-    with_store(run)
+    selection.with_store(run)
 
 
 @threads.command(short_help="Hold threads, so that they are not deleted and don't expire.")
 @click.argument("ids", metavar="[ID]...", nargs=-1)
 @click.option("--release", is_flag=True, help="Release the threads.")
-@tenant_option
+@selection.tenant_option
 def hold(ids: Sequence[str], tenant: str | None, *, release: bool) -> None:
     """Hold threads: until released, they can't be deleted, and don't expire, whatever the retention.
 
@@ -176,21 +167,21 @@ def hold(ids: Sequence[str], tenant: str | None, *, release: bool) -> None:
             for key in sorted(await held_threads(store), key=lambda key: key.text):
                 if tenant is None or (key.tenant or "") == tenant:
                     click.echo(key.text)
-        for key in [await find_thread(store, given, tenant) for given in ids]:
+        for key in [await selection.find_thread(store, given, tenant) for given in ids]:
             changed = await (release_thread(store, key) if release else hold_thread(store, key))
             what, action = ("released", "thread.release") if release else ("held", "thread.hold")
             audit.info("%s thread %s, by %s", what, key.text, local_user(), extra=about(key, action))
             done = ("released" if changed else "not held:") if release else ("held" if changed else "held already:")
             click.echo(f"{done} {key.thread_id}")
 
-    with_store(run)
+    selection.with_store(run)
 
 
 async def _family(
     store: ThreadStore, contents: ContentStore | None, given: str, tenant: str | None
 ) -> tuple[dict[str, Any], Sequence[ThreadSummary]]:
     """Return the thread's document, and the threads that it spawned."""
-    key, document = await find_document(store, given, tenant)
+    key, document = await selection.find_document(store, given, tenant)
     whole = document if contents is None else await contents.inlined(key, document)
     return whole, await spawned_threads(store, key)
 
@@ -218,7 +209,7 @@ def search(
         raise CallerError("TURNMILL_SEARCH is off: nothing is kept to search in")
     within = _moment("--since", since), _moment("--until", until)
     query = SearchQuery(q, kinds or KINDS[:1], since=within[0], until=within[1], **more)
-    page = in_store(lambda store: find_turns(store, query))
+    page = selection.in_store(lambda store: find_turns(store, query))
     if as_json:
         click.echo(json.dumps(asdict(page)))
         return

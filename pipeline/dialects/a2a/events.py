@@ -18,8 +18,6 @@ What an artifact had before another text took its place is taken back. Closing a
 goes on with the task begins with all that it has.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 

@@ -20,8 +20,6 @@ Agents ask again in silence when an answer breaks off: of a text that repeats it
 stays, and of two texts of Claude Code without a call between them the second.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final
 

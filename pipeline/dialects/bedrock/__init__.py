@@ -1,7 +1,5 @@
 """Bedrock's Converse API: streams in binary frames, and their JSON as AWS's SDKs yield it."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from pipeline.assembly.dialect import Dialect

@@ -14,8 +14,6 @@
 | any other | SystemMessage data-app-TYPE |
 """
 
-from __future__ import annotations
-
 from base64 import b64decode
 from collections.abc import Iterator
 from typing import Any, Final

@@ -18,8 +18,6 @@
 The sum of a thread that an earlier run began has that run's tokens, too: no line tells them.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Cohere's chat API, version 2."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from pipeline.assembly.dialect import Dialect

@@ -16,8 +16,6 @@
 `billed_units` are beside the tokens: without the prompt that Cohere itself adds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, Final
 

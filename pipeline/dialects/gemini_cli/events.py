@@ -15,8 +15,6 @@ The program asks again in silence when an answer breaks off, and its text then c
 are only in the sum of all tokens.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Gemini's Interactions API."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from pipeline.assembly.dialect import Dialect

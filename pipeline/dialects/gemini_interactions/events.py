@@ -14,8 +14,6 @@
 | any other | SystemMessage data-app-TYPE |
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Mistral's conversations and agents."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from pipeline.assembly.dialect import Dialect

@@ -12,8 +12,6 @@
 | agent.handoff.started, .done, any other | SystemMessage data-app-TYPE |
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Ollama's API: JSON lines, each a piece of a message."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from pipeline.assembly.dialect import Dialect

@@ -10,8 +10,6 @@ Calls and results have no ids: a result is that of the oldest call of its tool t
 `stop`. A prompt that was cached has no count.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, Final
 

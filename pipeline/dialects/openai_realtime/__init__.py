@@ -1,7 +1,5 @@
 """OpenAI's Realtime API: what a session's WebSocket or data channel says."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from pipeline.assembly.dialect import Dialect

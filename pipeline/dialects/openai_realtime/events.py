@@ -18,8 +18,6 @@ The words of a user's audio are transcribed beside the answer: those that come b
 next response.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

@@ -17,8 +17,6 @@
 A run is a session: events of the server that are of another session than the first are left out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final
 

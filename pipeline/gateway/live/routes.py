@@ -25,6 +25,7 @@ from pipeline.stores.database.errors import StoreError
 from pipeline.stores.threads.reading import erased_among, thread_summary
 from topics.thread_key import ThreadKey
 from turnmill.capture.refusal import stopped_events
+from turnmill.capture.secrets import masked_settings
 from turnmill.control.record import ANSWER, EVENT, STEER
 from turnmill.identity import thread_uuid
 from turnmill.wire.envelope import encode
@@ -168,7 +169,10 @@ def _native(record: EventRecord, event: LiveEvent, reading: Reading, *, shows: b
     envelope = event.envelope
     fields: dict[str, Any] = {name: envelope[name] for name in ("run_id", "agent_id", "dialect")}
     fields |= {"seq": event.seq, "ts": event.ts}
-    fields |= {"event": event.event} if event.end is None else {"end": event.end}
+    said = event.event
+    if isinstance(said, dict) and "request" in said:  # of a publisher that has not masked it
+        said = said | {"request": masked_settings(fields["dialect"], said["request"])[0]}
+    fields |= {"event": said} if event.end is None else {"end": event.end}
     if shows and event.end is None:
         fields["shows"] = [list(piece) for piece in shown(fields["dialect"], event.event)]
     made = frame(encode(fields), reading.id_of(event.event_id), "end" if event.end is not None else None)

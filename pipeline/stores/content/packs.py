@@ -18,18 +18,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Final, NamedTuple
 
+from pipeline.stores.content import pack_records
 from pipeline.stores.content.files import FRESH_SECONDS, sync_folder
-from pipeline.stores.content.pack_records import (
-    PackIndex,
-    Record,
-    ValueLocation,
-    append,
-    end_of,
-    erase,
-    record_at,
-    records,
-    value_of,
-)
 
 SUFFIX: Final = ".pack"
 PACK_BYTES: Final = 256_000_000  # from which on a pack gets no more values
@@ -59,7 +49,7 @@ class Packs:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._index: PackIndex | None = None
+        self._index: pack_records.PackIndex | None = None
         self._opening = Lock()
         self._appending = Lock()
         self._open_pack: OpenPack | None = None
@@ -125,7 +115,9 @@ class Packs:
             for name, some in groupby(sorted(gone, key=lambda location: location.name), lambda location: location.name):
                 with suppress(FileNotFoundError), _opened(self.folder / name) as file:
                     for location in some:
-                        erase(file, location.begin, end_of(location.begin, folder, location.size))
+                        pack_records.erase(
+                            file, location.begin, pack_records.end_of(location.begin, folder, location.size)
+                        )
                     os.fsync(file)
             index.remove(folder, gone)
         if gone:
@@ -135,27 +127,27 @@ class Packs:
 
     # ---- a pack
 
-    def _has(self, index: PackIndex, folder: str, digest: bytes, data: bytes, now: int) -> bool:
+    def _has(self, index: pack_records.PackIndex, folder: str, digest: bytes, data: bytes, now: int) -> bool:
         """Return True if a folder has this value, and it was written recently."""
         for location in index.places(folder, digest):
             if self._data(folder, location) == data:
                 return location.written > now - FRESH_SECONDS * 1000 or index.touch(folder, digest, now)
         return False
 
-    def _data(self, folder: str, location: ValueLocation) -> bytes | None:
+    def _data(self, folder: str, location: pack_records.ValueLocation) -> bytes | None:
         """Return the value at a location; None if it was erased."""
         with suppress(FileNotFoundError), _opened(self.folder / location.name) as file:
-            record = record_at(file, location.begin)
+            record = pack_records.record_at(file, location.begin)
             if record is not None and (record.folder, record.digest) == (folder, location.digest):
-                return value_of(file, record)
+                return pack_records.value_of(file, record)
         return None
 
-    def _append(self, index: PackIndex, new: dict[tuple[str, bytes], bytes], now: int) -> None:
+    def _append(self, index: pack_records.PackIndex, new: dict[tuple[str, bytes], bytes], now: int) -> None:
         pack = self._open_pack = self._open_pack or self._take(index)
         try:
-            written, end = list[Record](), pack.end
+            written, end = list[pack_records.Record](), pack.end
             for (folder, digest), data in new.items():
-                written.append(append(pack.file, end, folder, data, digest, now))
+                written.append(pack_records.append(pack.file, end, folder, data, digest, now))
                 end = written[-1].end
             _sync_data(pack.file)
             index.add(pack.id, written, end)
@@ -168,7 +160,7 @@ class Packs:
         if end >= PACK_BYTES:
             self._leave()
 
-    def _take(self, index: PackIndex) -> OpenPack:
+    def _take(self, index: pack_records.PackIndex) -> OpenPack:
         """Lock a pack that has room and no owner, or a new pack."""
         with self._alone():
             self._mend(index)
@@ -191,7 +183,7 @@ class Packs:
 
     # ---- all packs
 
-    def _open(self) -> PackIndex:
+    def _open(self) -> pack_records.PackIndex:
         with self._opening:
             if self._index is None:
                 new = list(takewhile(lambda folder: not folder.exists(), (self.folder, *self.folder.parents)))
@@ -199,7 +191,7 @@ class Packs:
                 for folder in new:
                     sync_folder(folder.parent)
                 with self._alone():
-                    index = PackIndex(self.folder)
+                    index = pack_records.PackIndex(self.folder)
                     weakref.finalize(self, index.connection.close)
                     self._mend(index)
                 self._index = index
@@ -209,7 +201,7 @@ class Packs:
         """Keep all other processes from making, repairing and deleting packs."""
         return _locked(self.folder / LOCK, wait=True)
 
-    def _mend(self, index: PackIndex) -> None:
+    def _mend(self, index: pack_records.PackIndex) -> None:
         """Repair the packs that have no owner, and delete those without values."""
         known = {pack.name: pack for pack in index.packs()}
         for path in self.folder.glob(f"*{SUFFIX}"):
@@ -221,17 +213,17 @@ class Packs:
             index.forget(pack)
 
 
-def _mend_one(index: PackIndex, path: Path, file: int) -> None:
+def _mend_one(index: pack_records.PackIndex, path: Path, file: int) -> None:
     pack, size = index.pack(path.name), os.fstat(file).st_size
     if size < pack.known:  # the file was replaced by an older file
         index.forget(pack)
         pack = index.pack(path.name)
-    whole, end = list[Record](), pack.known
-    for record in records(file, pack.known):
+    whole, end = list[pack_records.Record](), pack.known
+    for record in pack_records.records(file, pack.known):
         if record.folder:
             whole.append(record)
         else:  # erased, or its names are incomplete, so that it can't be found
-            erase(file, record.begin, record.end)
+            pack_records.erase(file, record.begin, record.end)
         end = record.end
     os.ftruncate(file, end)
     os.fsync(file)

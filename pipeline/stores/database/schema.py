@@ -302,7 +302,11 @@ turn_words = Table(
 # Threads that were erased: records of them, from a replay or an open run, are dropped. This and the next two tables
 # name a thread by the text of its key, since its row in `threads` may be deleted.
 erased = Table(
-    "erased", metadata, Column("thread_key", Name, primary_key=True), Column("erased_at", BigInteger, nullable=False)
+    "erased",
+    metadata,
+    Column("thread_key", Name, primary_key=True),
+    Column("name", Document, nullable=False),  # the exact [thread_id, tenant]; without thread_id: all of that tenant
+    Column("erased_at", BigInteger, nullable=False),
 )
 
 # Threads that are held: they are not deleted and do not expire. `name`: the exact [thread_id, tenant].
@@ -453,6 +457,16 @@ views = Table(
     Column("made_at", BigInteger, nullable=False),
     Index("views_tenant", "tenant"),
 )
+
+# Tables of whose changes triggers leave notices, since no other topic tells of them: table -> its key, and the column
+# that each such change changes.
+NOTED = {
+    tokens: ("id", "digest"),
+    holds: ("thread_key", "held_at"),
+    erased: ("thread_key", "erased_at"),
+    webhooks: ("id", "secrets"),
+    views: ("id", "made_at"),
+}
 
 # One row: the oldest revision whose code works with this schema, so that two versions can run during a rollout.
 compatibility = Table("compatibility", metadata, Column("oldest", Name, primary_key=True))

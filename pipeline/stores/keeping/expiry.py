@@ -26,15 +26,7 @@ from pipeline.policies.retention import Retention
 from pipeline.settings import Settings
 from pipeline.stores.archive.turn_archive import EPOCH, archives_of
 from pipeline.stores.content.store import ContentStore, digests_in
-from pipeline.stores.database.held_and_erased import (
-    REMNANTS_BATCH,
-    Remnant,
-    due_remnants,
-    erased_of,
-    held_of,
-    looked_at,
-    remember,
-)
+from pipeline.stores.database import held_and_erased
 from pipeline.stores.database.keys import key_text, thread_of
 from pipeline.stores.database.schema import expiry_state, threads, turns
 from pipeline.stores.database.store import ThreadStore
@@ -117,7 +109,7 @@ async def ripe_of(
     connection: AsyncConnection, keys: Collection[ThreadKey], retention: Retention, now: int
 ) -> list[Ripe]:
     """Return those of these threads that have expired and are not being erased."""
-    held, erased = await held_of(connection, keys), await erased_of(connection, keys)
+    held, erased = await held_and_erased.held_of(connection, keys), await held_and_erased.erased_of(connection, keys)
     ripe = []
     for key in keys:
         real = func.sum(case((turns.c.role != FACTS, 1), else_=0))
@@ -143,7 +135,9 @@ async def _expire(connection: AsyncConnection, keys: Iterable[ThreadKey], retent
         what = "expired thread %s, %d turns, the last of %s"
         audit.info(what, thread.key.text, thread.turns, iso(thread.last), extra=about(thread.key))
         before = retention.begin(thread.key.tenant, now) or 0
-        await remember(connection, [Remnant(thread.key, before, thread.first, thread.last, now)])
+        await held_and_erased.remember(
+            connection, [held_and_erased.Remnant(thread.key, before, thread.first, thread.last, now)]
+        )
     await delete_turns(connection, [thread.key for thread in gone], EXPIRED, BOOKS)
     await connection.execute(statements.delete_empty({row.id for row in rows.values()}))
     return gone
@@ -218,10 +212,10 @@ class Expiry:
 
     async def _clean(self, now: int) -> tuple[Expired, bool]:
         """Delete objects and archived rows of some expired threads. Return what was removed, and if more may follow."""
-        remnants = await due_remnants(self.store, now)
+        remnants = await held_and_erased.due_remnants(self.store, now)
         if not remnants:
             return Expired(), False
-        done, left, clean = Expired(), list[Remnant](), list[Remnant]()
+        done, left, clean = Expired(), list[held_and_erased.Remnant](), list[held_and_erased.Remnant]()
         again: dict[ThreadKey, int] = {}
         for remnant in remnants:
             removed, due = await self._delete_objects(remnant, now)
@@ -244,15 +238,15 @@ class Expiry:
                 left.append(remnant._replace(due=again.get(remnant.key, now + RECHECK_MS)))
             else:
                 clean.append(remnant)
-        await looked_at(self.store, left, clean)
-        return done, len(remnants) == REMNANTS_BATCH
+        await held_and_erased.looked_at(self.store, left, clean)
+        return done, len(remnants) == held_and_erased.REMNANTS_BATCH
 
-    def _just_gone(self, remnant: Remnant, now: int) -> bool:
+    def _just_gone(self, remnant: held_and_erased.Remnant, now: int) -> bool:
         """Return True if a thread has expired so recently that an archive may still be writing earlier turns of it."""
         kept_for = self.retention.of(remnant.key.tenant)
         return kept_for is not None and 0 <= now - remnant.before - kept_for < RECHECK_MS
 
-    async def _delete_objects(self, remnant: Remnant, now: int) -> tuple[Expired, int | None]:
+    async def _delete_objects(self, remnant: held_and_erased.Remnant, now: int) -> tuple[Expired, int | None]:
         """Delete large values that no turn refers to, or may refer to soon; return counts, and when to check again."""
         kept_for = self.retention.of(remnant.key.tenant)
         begin = now - min(self.on_the_way, self.on_the_way if kept_for is None else kept_for)
@@ -274,7 +268,7 @@ class Expiry:
         return gone, now + RECHECK_MS if gone.objects else None
 
 
-def _days(threads: Sequence[Ripe | Remnant]) -> set[date]:
+def _days(threads: Sequence[Ripe | held_and_erased.Remnant]) -> set[date]:
     """Return the days of the archive that may have something of these threads; EPOCH has turns without a time."""
     days = {EPOCH} if threads else set[date]()
     for thread in threads:

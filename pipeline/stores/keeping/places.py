@@ -30,7 +30,7 @@ RETENTION: Final = "by the topic's `retention.ms`, whole segments"
 UNTIL: Final = "`tenants check` says until when"
 TOPICS: Final = tuple(
     Place(name, RETENTION, UNTIL, "`retention.ms`, and at the latest `segment.ms` more")
-    for name in ("events", "turns", "telemetry", "dead-letters", "state", "notices", "feedback", "control")
+    for name in ("events", "turns", "telemetry", "dead-letters", "state", "notices", "feedback", "control", "facts")
 )
 READ: Final = "read by `tenants check`"
 LEFT_OUT: Final = "not looked at: see how long"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from sqlalchemy import select
+from sqlalchemy import delete, select
 from sqlalchemy import tuple_ as row_of
 
 from pipeline.observability.audit import FAILED, audit, of
@@ -13,8 +13,8 @@ from pipeline.settings import Settings
 from pipeline.stores.archive.audit import AuditArchive
 from pipeline.stores.archive.turn_archive import archives_of
 from pipeline.stores.content.store import ContentStore
-from pipeline.stores.database.keys import thread_of
-from pipeline.stores.database.schema import expired, threads
+from pipeline.stores.database.keys import key_text, thread_of
+from pipeline.stores.database.schema import erased, expired, threads
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.erasure import Erased, erase_all, scrub
 from pipeline.stores.keeping.holding import held_threads
@@ -23,6 +23,7 @@ from pipeline.stores.tables_that_follow import BOOKS
 from pipeline.stores.threads.list_statements import of_tenant
 from pipeline.stores.threads.reading import erased_among
 from pipeline.stores.threads.statements import NAME
+from pipeline.stores.threads.write import add_mark
 from topics.thread_key import ThreadKey
 
 VALUES, ARCHIVE, AUDIT = "large values", "objects of the archive", "objects of the archive's audit log"
@@ -80,13 +81,22 @@ async def _erase(
             await erase_some()
     if some:
         await erase_some()
+    await forget_tenant(settings, store, tenant)
+    async with store.writing() as connection:  # the time of the last erasure, by which a restore repeats it
+        mark = ThreadKey("", tenant or None)
+        await connection.execute(delete(erased).where(erased.c.thread_key == key_text(mark)))
+        await add_mark(connection, mark)
+    await scrub(store)
+    return held
+
+
+async def forget_tenant(settings: Settings, store: ThreadStore, tenant: str) -> None:
+    """Erase what is a tenant's, but no thread's."""
     for book in BOOKS:
         if book.forget_tenant is not None:
             await book.forget_tenant(store, tenant)
     if (audited := AuditArchive.of(settings)) is not None:
         await audited.forget(tenant)
-    await scrub(store)
-    return held
 
 
 async def what_is_left(settings: Settings, store: ThreadStore, tenant: str) -> Left:

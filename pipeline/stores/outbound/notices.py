@@ -16,7 +16,7 @@ from pipeline.stores.database.ids import INSERT
 from pipeline.stores.database.schema import notices
 from pipeline.stores.database.sending import certain, portions
 from pipeline.stores.database.store import ThreadStore
-from topics.notice import AUDIT_RECORDED, THREAD_DELETED, VERSION, NoticeRecord
+from topics.notice import AUDIT_RECORDED, STORE_CHANGED, THREAD_DELETED, VERSION, NoticeRecord
 from topics.thread_key import ThreadKey
 
 BATCH_SIZE: Final = 500
@@ -84,7 +84,7 @@ async def forget_notices(store: ThreadStore, tenant: str) -> None:
 
 
 def of_notice(record: Any) -> str | None:
-    """Return whose usage or actions a notice reports; None if it only reports a deletion."""
+    """Return whose usage or actions a notice reports; None if it only reports a deletion, or a change."""
     if record.get("type") == AUDIT_RECORDED:
         return None if record["data"].get("action") in ERASURES else record.get("tenant")
-    return None if record.get("type") == THREAD_DELETED else record.get("tenant") or ""
+    return None if record.get("type") in (THREAD_DELETED, STORE_CHANGED) else record.get("tenant") or ""

@@ -224,7 +224,7 @@ async def _orphans(connection: AsyncConnection, batch: Batch, erased: Collection
 
 async def add_mark(connection: AsyncConnection, thread: ThreadKey) -> None:
     """Mark a thread as erased, and delete its queued deliveries; an existing mark keeps its time."""
-    mark = {"thread_key": key_text(thread), "erased_at": now_ms()}
+    mark = {"thread_key": key_text(thread), "name": list(thread), "erased_at": now_ms()}
     await connection.execute(add_erased(connection.dialect.name), [mark])
     await forget_deliveries(connection, thread)
 

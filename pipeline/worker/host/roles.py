@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, cast
 
+from topics import catalog
 from topics.catalog import CONTROL, DEAD_LETTERS, EVENTS, FEEDBACK, NOTICES, STATE, TELEMETRY, TURNS, Operation, Topic
 from turnmill.errors import CallerError
 
@@ -84,6 +85,7 @@ _ROLES: Final = (
             Operation("storeTurns", "receive", TURNS, "Write turns to the thread store."),
             Operation("refuseTurns", "send", DEAD_LETTERS, "Keep what could not be stored, with the reason."),
             Operation("publishNotices", "send", NOTICES, "Say which threads were deleted."),
+            Operation("publishFacts", "send", catalog.FACTS, "Tell what a store from a backup would lack."),
         ),
         "sinks.role:store_work",
         needs_store=True,

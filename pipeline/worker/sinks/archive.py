@@ -18,8 +18,8 @@ from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.holding import held_threads
 from pipeline.stores.threads.reading import erased_among
 from pipeline.worker.host.work import Records, Retry, Work
+from pipeline.worker.sinks.store import now_of
 from topics.thread_key import ThreadKey
-from turnmill.clock import now_ms
 
 log = logging.getLogger(__name__)
 
@@ -135,7 +135,7 @@ class ArchiveWork(Work):
         return done and partition in self.open
 
     async def _write(self, partition: int, segment: Segment) -> None:
-        kept_for, now = self.retention, now_ms()
+        kept_for, now = self.retention, now_of(entry.at for entry in segment.entries)
 
         def expired(thread: ThreadKey, ended_at: int) -> bool:
             return kept_for.expired(thread.tenant, ended_at, now)

@@ -27,6 +27,7 @@ from pipeline.stores.usage.query import cost_since
 from pipeline.stores.usage.summing import keep_sums, sum_up
 from pipeline.turns.tokens import NANO
 from topics import notice
+from topics.catalog import FACTS, NOTICES, Topic
 from topics.notice import NoticeRecord
 from turnmill.clock import now_ms
 from turnmill.errors import BrokerError
@@ -59,6 +60,8 @@ KNOWN_MS: Final = 86_400_000  # for which a notice stays known after its window
 log = logging.getLogger(__name__)
 
 OpenStore = Callable[[], Awaitable[ThreadStore]]
+Connect = Callable[[Topic], Awaitable[KafkaProducer]]  # for a topic
+Clock = Callable[[], Awaitable[int]]  # epoch ms
 
 
 class Housekeeper:
@@ -137,15 +140,16 @@ class AuditKeeping(Housekeeper):
     retry_delay = AUDIT_INTERVAL
     failed = "the audit log waits to be archived, and old entries to be deleted"
 
-    def __init__(self, archive: AuditArchive | None, retention: float, store: OpenStore) -> None:
+    def __init__(self, archive: AuditArchive | None, retention: float, store: OpenStore, clock: Clock) -> None:
         """`retention`: seconds."""
         super().__init__(store)
+        self._clock = clock
         self._archive = archive
         self._since: int | None = None  # entries from this time on (epoch ms) may not be in the archive yet
         self._ms = int(retention * 1000)
 
     async def _step(self) -> float:
-        store, now = await self._store(), now_ms()
+        store, now = await self._store(), await self._clock()
         if self._archive is not None:
             await self._copy(self._archive, store, now)
         if await expire_audit(store, now - self._ms):
@@ -222,8 +226,11 @@ class Expiring(Housekeeper):
     retry_delay = EXPIRY_RETRY_DELAY
     failed = "threads whose retention is over wait to expire"
 
-    def __init__(self, expiry: Callable[[ThreadStore], Expiry] | None, store: OpenStore, metrics: Metrics) -> None:
+    def __init__(
+        self, expiry: Callable[[ThreadStore], Expiry] | None, store: OpenStore, metrics: Metrics, clock: Clock
+    ) -> None:
         super().__init__(store)
+        self._clock = clock
         self._expiry_of = expiry
         self._metrics = metrics
         self._holder = uuid.uuid4().hex
@@ -238,7 +245,7 @@ class Expiring(Housekeeper):
         assert self._expiry_of is not None  # else no step begins
         store = await self._store()
         self._expiry = self._expiry or self._expiry_of(store)
-        now = now_ms()
+        now = await self._clock()
         if not await lease_expiry(store, self._holder, now, now + EXPIRY_LEASE_MS):
             return EXPIRY_RETRY_DELAY
         for _ in range(EXPIRY_TRANSACTIONS):
@@ -254,14 +261,29 @@ class Expiring(Housekeeper):
         return 0.0
 
 
+async def agreed_time(connect: Connect) -> int:
+    """Return the earlier of this machine's time and the broker's, so that nothing expires by the word of one clock.
+
+    The broker gives it (epoch ms) to a record that nobody reads. Raises BrokerError, and the client's errors.
+    """
+    producer = await connect(FACTS)
+    try:
+        asked: NoticeRecord = {"v": notice.VERSION, "id": "clock", "type": "clock.read", "at": 0, "data": {}}
+        broker = int((await (await producer.send(b"clock", notice.encode(asked), None))).timestamp)
+    finally:
+        await producer.close()
+    if (ahead := now_ms() - broker) > HOUR_MS:
+        log.error("this machine's clock is %d s ahead of the broker's: what expires waits for that", ahead // 1000)
+    return min(now_ms(), broker)
+
+
 class Notifying(Housekeeper):
     """Sends notices in steps; several workers may do so at once, each with notices of its own."""
 
     retry_delay = NOTICES_RETRY_DELAY
     failed = "notices wait to be sent"
 
-    def __init__(self, connect: Callable[[], Awaitable[KafkaProducer]], store: OpenStore, metrics: Metrics) -> None:
-        """`connect`: return a producer for the topic of notices."""
+    def __init__(self, connect: Connect, store: OpenStore, metrics: Metrics) -> None:
         super().__init__(store)
         self._connect = connect
         self._metrics = metrics
@@ -272,7 +294,9 @@ class Notifying(Housekeeper):
         if not records:
             return NOTICES_INTERVAL
         try:
-            await self._send(records)
+            for topic in (NOTICES, FACTS):
+                if some := [item for item in records if (item["type"] == notice.STORE_CHANGED) == (topic is FACTS)]:
+                    await self._send(topic, some)
         except (BrokerError, KafkaError, OSError, TimeoutError) as error:  # the claim expires, and they are sent again
             log.warning("%d notices wait to be sent: %s", len(records), error)
             return NOTICES_RETRY_DELAY
@@ -281,9 +305,9 @@ class Notifying(Housekeeper):
             self._metrics.add(m.NOTICES, type=record["type"])
         return NOTICES_MORE_INTERVAL
 
-    async def _send(self, records: list[NoticeRecord]) -> None:
+    async def _send(self, topic: Topic, records: list[NoticeRecord]) -> None:
         """Send notices, and return once the topic has them. They are few, so the producer is made just for them."""
-        producer = await self._connect()
+        producer = await self._connect(topic)
         try:
             sent = [await producer.send(notice.key_of(record), notice.encode(record), None) for record in records]
             await asyncio.gather(*sent)

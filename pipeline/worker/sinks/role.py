@@ -1,5 +1,6 @@
 """The work of the roles that write to stores: here their parts get what they need of the settings."""
 
+from collections.abc import Awaitable
 from functools import partial
 
 from pipeline.kafka.dead_letters import without_value
@@ -13,22 +14,14 @@ from pipeline.stores.database.opened import Opened
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.expiry import Expiry
 from pipeline.worker.host.group_work import GroupWork
+from pipeline.worker.sinks import housekeeping
 from pipeline.worker.sinks.archive import ArchiveOf, ArchiveWork
-from pipeline.worker.sinks.housekeeping import (
-    AuditKeeping,
-    BudgetWatch,
-    Expiring,
-    Notifying,
-    OpenStore,
-    SearchBackfill,
-    Spending,
-    Summing,
-)
+from pipeline.worker.sinks.housekeeping import Clock, OpenStore, Spending
 from pipeline.worker.sinks.store import Burying, FeedbackWriter, StoreWork, TurnWriter
 from pipeline.worker.webhooks.role import feedback_taking
 from topics import catalog
 from topics.catalog import Topic
-from turnmill.kafka.producer import connected
+from turnmill.kafka.producer import KafkaProducer, connected
 
 
 def turn_writer(settings: Settings, metrics: Metrics, outbox: Outbox) -> TurnWriter:
@@ -43,21 +36,28 @@ def store_work(settings: Settings, metrics: Metrics, producer: Producer) -> Stor
     writer = turn_writer(settings, metrics, Outbox(producer, without_value))
     store = writer.store.get
     spending = Spending(store, metrics)
+
+    def connect(topic: Topic) -> Awaitable[KafkaProducer]:
+        return connected(settings, topic.full_name(settings.topic_prefix))
+
+    clock = partial(housekeeping.agreed_time, connect)
     housekeepers = (
-        Summing(store, wanted=settings.usage_sums),
-        expiring_of(settings, store, metrics),
-        SearchBackfill(store),
-        AuditKeeping(AuditArchive.of(settings), settings.audit_retention, store),
+        housekeeping.Summing(store, wanted=settings.usage_sums),
+        expiring_of(settings, store, metrics, clock),
+        housekeeping.SearchBackfill(store),
+        housekeeping.AuditKeeping(AuditArchive.of(settings), settings.audit_retention, store, clock),
         spending,
-        Notifying(partial(connected, settings, catalog.NOTICES.full_name(settings.topic_prefix)), store, metrics),
-        BudgetWatch(settings.budget_list, store, metrics),
+        housekeeping.Notifying(connect, store, metrics),
+        housekeeping.BudgetWatch(settings.budget_list, store, metrics),
     )
     return StoreWork(writer, housekeepers, spending)
 
 
-def expiring_of(settings: Settings, store: OpenStore, metrics: Metrics) -> Expiring:
+def expiring_of(settings: Settings, store: OpenStore, metrics: Metrics, clock: Clock) -> housekeeping.Expiring:
     """Return the part that expires threads; it does nothing if the settings have none expire."""
-    return Expiring(partial(Expiry, settings) if settings.kept_for.bounded else None, store, metrics)
+    return housekeeping.Expiring(
+        partial(Expiry, settings) if settings.kept_for.bounded else None, store, metrics, clock
+    )
 
 
 def feedback_writer(settings: Settings, metrics: Metrics, outbox: Outbox) -> FeedbackWriter:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -25,13 +25,14 @@ from pipeline.stores.turns import write_turns
 from pipeline.worker.host.group_work import Group, GroupWork
 from pipeline.worker.sinks.housekeeping import Housekeeper, Spending
 from pipeline.worker.webhooks.role import Taking
-from topics import feedback, turn_record
+from topics import catalog, feedback, turn_record
 from topics.catalog import Topic
 from turnmill.clock import now_ms
 from turnmill.errors import InvalidRecord, Reason
 from turnmill.wire.envelope import batch_refusal
 
 Placed = tuple[int, ConsumerRecord]  # (partition, record)
+KEPT_MS: Final = catalog.TURNS.retention_ms * 2  # by then the broker has removed a record
 RETRY_DELAY: Final = 0.5  # seconds before dead letters that were not delivered are sent again
 
 
@@ -63,7 +64,9 @@ class TurnWriter:
         try:
             decoded = [turn_record.decode(record.value) for _, record in records]
             values = [record.value for _, record in records]
-            result = await write_turns(store, decoded, self.retention, now_ms(), values)
+            result = await write_turns(
+                store, decoded, self.retention, now_of(record.timestamp for _, record in records), values
+            )
         except Exception as error:
             if isinstance(error, StoreError) and not isinstance(error, UnstorableData):
                 self.metrics.add(m.STORE_FAILURES)
@@ -80,6 +83,12 @@ class TurnWriter:
         self.metrics.add(m.STORE_EXPIRED, len(result.expired), role="store")
         self.metrics.add(m.COST_DIFFERENCES, result.differing)
         return [(records[index][0], _late(records[index][1])) for index in result.late]
+
+
+def now_of(times: Iterable[int]) -> int:
+    """Return this machine's time, or the newest of records' times by the broker if no topic keeps one for so long."""
+    now, newest = now_ms(), max(times)
+    return now if now - newest < KEPT_MS else newest
 
 
 def _late(record: ConsumerRecord) -> Refused:

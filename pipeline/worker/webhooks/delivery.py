@@ -26,16 +26,7 @@ from pipeline.policies.slots import Slots
 from pipeline.policies.webhooks import Webhook
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.database.store import ThreadStore
-from pipeline.stores.outbound.deliveries import (
-    WEBHOOK_CONCURRENCY,
-    Delivery,
-    Due,
-    claim_deliveries,
-    finish_delivery,
-    retry_delivery,
-    still_waits,
-    waiting_deliveries,
-)
+from pipeline.stores.outbound import deliveries
 from pipeline.worker.webhooks.sender import Sender
 from turnmill.clock import now_ms
 from turnmill.errors import BrokerError, Reason
@@ -85,7 +76,7 @@ class Deliverer:
         self._metrics = metrics
         self._sender = sender
         self._within = within_ms
-        self._under_way: dict[asyncio.Task[None], Due] = {}
+        self._under_way: dict[asyncio.Task[None], deliveries.Due] = {}
         self._shares = Shares()
         self._stopped = asyncio.Event()
         self._counted = 0.0
@@ -125,7 +116,7 @@ class Deliverer:
     async def _begin(self) -> bool:
         """Begin the due deliveries; return whether there were any."""
         store = await self._store()
-        claimed = await claim_deliveries(store, now_ms(), self._chosen)
+        claimed = await deliveries.claim_deliveries(store, now_ms(), self._chosen)
         known = {webhook.id: webhook for webhook in await self._known()} if claimed else {}
         if any(delivery.webhook not in known for delivery in claimed):  # it is new, or was deleted
             known = {webhook.id: webhook for webhook in await self._known(now=True)}
@@ -136,12 +127,12 @@ class Deliverer:
             task.add_done_callback(self._ended)
         return bool(claimed)
 
-    def _chosen(self, candidates: Sequence[Due]) -> list[int]:
+    def _chosen(self, candidates: Sequence[deliveries.Due]) -> list[int]:
         """Return the numbers of deliveries to begin: a webhook has at most WEBHOOK_CONCURRENCY, an owner its share."""
         counts = Counter(due.webhook for due in self._under_way.values())
         shares, chosen = self._shares.copy(), list[int]()
         for due in candidates:
-            if counts[due.webhook] < WEBHOOK_CONCURRENCY and shares.allows(due.owner, 1, DELIVERIES.size):
+            if counts[due.webhook] < deliveries.WEBHOOK_CONCURRENCY and shares.allows(due.owner, 1, DELIVERIES.size):
                 counts[due.webhook] += 1
                 shares.add(due.owner, 1)
                 chosen.append(due.seq)
@@ -150,35 +141,35 @@ class Deliverer:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._shares.add(self._under_way.pop(task).owner, -1)
 
-    async def _deliver(self, store: ThreadStore, webhook: Webhook | None, delivery: Delivery) -> None:
+    async def _deliver(self, store: ThreadStore, webhook: Webhook | None, delivery: deliveries.Delivery) -> None:
         try:
             if webhook is None:  # it was deleted
-                await finish_delivery(store, delivery, now_ms())
+                await deliveries.finish_delivery(store, delivery, now_ms())
                 return
-            if not await still_waits(store, delivery):  # its thread was erased
+            if not await deliveries.still_waits(store, delivery):  # its thread was erased
                 return
             outcome = await self._sender.send(webhook, delivery.id, delivery.payload.encode())
             if outcome.taken:
                 self._metrics.add(m.WEBHOOK_ATTEMPTS, outcome="delivered")
-                await finish_delivery(store, delivery, now_ms())
+                await deliveries.finish_delivery(store, delivery, now_ms())
                 return
             due = now_ms() + delay(delivery.attempts + 1, random.random())  # noqa: S311  # jitter
             if outcome.final or due > delivery.at + self._within:
-                if await still_waits(store, delivery):  # a dead letter would outlive the erasure
+                if await deliveries.still_waits(store, delivery):  # a dead letter would outlive the erasure
                     await self._bury(webhook, delivery, outcome.why)
                 self._metrics.add(m.WEBHOOK_ATTEMPTS, outcome="given_up")
-                await finish_delivery(store, delivery, now_ms())
+                await deliveries.finish_delivery(store, delivery, now_ms())
                 return
             self._metrics.add(m.WEBHOOK_ATTEMPTS, outcome="failed")
             what = "webhook %s at %s has not taken %s, which is tried again: %s"
             self._warn(webhook.id, what, webhook.id, webhook.host, delivery.id, outcome.why)
-            await retry_delivery(store, delivery, due)
+            await deliveries.retry_delivery(store, delivery, due)
         except (StoreError, BrokerError) as error:  # the claim expires, and it is tried again
             self._warn("deliver", "a delivery is tried again: %s", error)
         except Exception:
             log.exception("webhooks: a delivery failed, and is tried again")
 
-    async def _bury(self, webhook: Webhook, delivery: Delivery, why: str) -> None:
+    async def _bury(self, webhook: Webhook, delivery: deliveries.Delivery, why: str) -> None:
         """Send the dead letter of a delivery, and return once it is delivered.
 
         The first letter of a record contains it. Those of other webhooks only name its place, so that a record of 12 MB
@@ -213,7 +204,7 @@ class Deliverer:
     async def _count(self) -> None:
         if time.monotonic() >= self._counted:
             self._counted = time.monotonic() + COUNT_INTERVAL
-            counts = await waiting_deliveries(await self._store())
+            counts = await deliveries.waiting_deliveries(await self._store())
             self._metrics.set(m.WEBHOOKS_WAITING, sum(counts.values()))
 
 

@@ -1,7 +1,5 @@
 """A run as an agent of the Agent Client Protocol streams it, for benchmarks."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from topics.json_text import Fields

@@ -1,7 +1,5 @@
 """A run as opencode's server streams it, for benchmarks."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from topics.json_text import Fields

@@ -1,7 +1,5 @@
 """What the recordings of agents' wires don't have: servers' events, retries, sessions that are told again."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -154,10 +154,13 @@ async def test_the_archive_has_a_copy_of_each_hour(
         while await keeping._step() != AUDIT_INTERVAL:
             pass
 
-    monkeypatch.setattr("pipeline.worker.sinks.housekeeping.now_ms", lambda: clock)
     first, second = LATE - 3 * HOUR, LATE - HOUR
     await add_audit(store, [entry(first), entry(first + 1, tenant=None), entry(second)], notify=False)
-    keeping = AuditKeeping(AuditArchive.of(settings), settings.audit_retention, opened)
+
+    async def agreed() -> int:
+        return clock
+
+    keeping = AuditKeeping(AuditArchive.of(settings), settings.audit_retention, opened, agreed)
     await step(keeping)
     expected = {
         "day=1970-04-10/1970-04-10T21.jsonl": [f"subject {first}", f"subject {first + 1}"],
@@ -165,7 +168,7 @@ async def test_the_archive_has_a_copy_of_each_hour(
     }
     assert lines(folder) == expected
     await add_audit(store, [entry(second + 5), entry(LATE, "thread.erase")], notify=False)  # one came late
-    again = AuditKeeping(AuditArchive.of(settings), settings.audit_retention, opened)
+    again = AuditKeeping(AuditArchive.of(settings), settings.audit_retention, opened, agreed)
     for one in (keeping, again):  # one that was started anew writes the same
         await step(one)
         assert lines(folder) == expected | {

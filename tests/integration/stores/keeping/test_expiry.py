@@ -43,6 +43,7 @@ from tests.support.stored_threads import thread_keys
 from tests.support.waiting import until
 from topics import turn_record
 from topics.thread_key import ThreadKey
+from turnmill.clock import now_ms
 from turnmill.identity import thread_uuid
 
 BEGIN: Final = epoch_ms("2026-01-20T10:00:00Z") or 0  # of make_record's times
@@ -400,8 +401,11 @@ async def test_the_store_role_lets_threads_expire_and_counts_them(
     async def opened() -> ThreadStore:
         return store
 
+    async def clock() -> int:
+        return now_ms()
+
     metrics = Metrics()
-    expiring = expiring_of(local_settings.model_copy(update={"store_retention": "1d"}), opened, metrics)
+    expiring = expiring_of(local_settings.model_copy(update={"store_retention": "1d"}), opened, metrics, clock)
 
     async def gone() -> bool:
         expiring.step()
@@ -412,7 +416,7 @@ async def test_the_store_role_lets_threads_expire_and_counts_them(
     await expiring.under_way
     assert metrics.registry.get_sample_value(m.EXPIRED_THREADS.name) == 1
     assert metrics.registry.get_sample_value(m.EXPIRED_TURNS.name) == 3
-    never = expiring_of(local_settings.model_copy(update={"store_retention": None}), opened, metrics)
+    never = expiring_of(local_settings.model_copy(update={"store_retention": None}), opened, metrics, clock)
     never.step()
     assert never.under_way is None
 

@@ -109,7 +109,8 @@ async def test_no_byte_of_a_thread_stays_and_then_none_of_its_tenant(
     assert {mark for _, mark in on_disk(tmp_path)} <= {"markoftenant", "markofurl", *until_summed}
     while await sum_up(store):
         pass
-    may_stay = {"erased", "notices", "webhooks"}  # the mark; who hears of it; the tenant's own address
+    # The mark; who hears of it; the tenant's own address; its changes, until their topic has them.
+    may_stay = {"erased", "notices", "webhooks"}
     assert (await in_rows(store)).keys() <= may_stay
     of_tenant = {"markoftenant", "markofurl"}
     await scrub(store)  # names went when the sums were brought up to date

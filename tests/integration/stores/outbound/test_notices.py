@@ -17,6 +17,7 @@ from pipeline.stores.outbound import notices
 from pipeline.stores.outbound.notices import BATCH_SIZE, CLAIMED_MS, add_notices, deleted, due_notices, notices_sent
 from pipeline.stores.threads.reading import read_thread
 from pipeline.stores.turns import write_turns
+from topics.notice import THREAD_DELETED
 from topics.thread_key import ThreadKey
 from turnmill.identity import thread_uuid
 
@@ -29,7 +30,8 @@ def key(chat: str, tenant: str | None = None) -> ThreadKey:
 
 
 async def told(store: ThreadStore, now: int = FAR) -> set[tuple[str | None, str, str]]:
-    return {(n.get("tenant"), n["thread_id"], n["data"]["reason"]) for n in await due_notices(store, now)}
+    due = [n for n in await due_notices(store, now) if n["type"] == THREAD_DELETED]
+    return {(n.get("tenant"), n["thread_id"], n["data"]["reason"]) for n in due}
 
 
 async def test_whatever_way_a_thread_goes(store: ThreadStore, record: Record, settings_of_store: Settings) -> None:

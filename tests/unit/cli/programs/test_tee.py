@@ -1,7 +1,5 @@
 """What a program prints is passed on as it is, and published if it is the stream of a wire."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

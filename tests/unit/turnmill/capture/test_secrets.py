@@ -66,6 +66,24 @@ SETTINGS: list[tuple[str, dict[str, Any]]] = [
     ),
     ("openai-chat", {"data_sources": [{"type": "mongo_db", "parameters": {"connection_string": KEY}}]}),
     ("gemini", {"tools": [{"mcpServers": [{"streamableHttpTransport": {"headers": {"Authorization": KEY}}}]}]}),
+    # Servers of tools as programs, and every other name that SDKs give credentials.
+    ("anthropic", {"mcp_servers": [{"type": "stdio", "command": "npx", "env": {"ANY": KEY}}]}),
+    ("openai-responses", {"tools": [{"type": "mcp", "http_headers": [{"name": "X-Any", "value": KEY}]}]}),
+    ("openai-responses", {"tools": [{"type": "mcp", "headers": KEY}]}),
+    ("openai-chat", {"extra_headers": {"X-Any": KEY}}),
+    ("gemini", {"tools": [{"googleMaps": {"authConfig": {"oauthConfig": {"accessToken": KEY}}}}]}),
+    ("gemini", {"tools": [{"mcpServers": [{"sseTransport": {"url": f"https://a/sse?X-Goog-Signature={QUOTED}"}}]}]}),
+    ("openai-chat", {"vector_store": {"index_url": f"https://a.blob.core/x?sv=1&sig={QUOTED}"}}),
+    ("openai-chat", {"store": {"uri": f"postgresql://me:{QUOTED}@db/x"}}),
+    *[
+        ("openai-chat", {"data_sources": [{"type": "any", "connection": {name: KEY}}]})
+        for name in (
+            *("api_key", "apiKey", "api-key", "x-api-key", "api_keys", "password", "passwd", "client_secret", "secret"),
+            *("aws_secret_access_key", "aws_session_token", "aws_access_key_id", "accessKeyId", "private_key"),
+            *("account_key", "sas_token", "admin_key", "subscription-key", "token", "id_token", "refresh_token"),
+            *("bearer_token", "authToken", "credentials", "credentials_json", "connection_string", "cookie", "auth"),
+        )
+    ],
     ("gemini", {"tools": [{"retrieval": {"externalApi": {"apiAuth": {"apiKeyConfig": {"apiKeyString": KEY}}}}}]}),
 ]
 
@@ -80,6 +98,38 @@ def test_credentials_in_settings(dialect: str, settings: dict[str, Any]) -> None
     list(exchange.data(json.dumps({"error": f"no {KEY}"}).encode()))
     events = list(exchange.finished())
     assert events[-1]["body"] == {"error": "no ***"}
+
+
+SHAPED = (
+    *("sk-proj-aB3dE6gH9jK2mN5pQ8sT", "sk-ant-api03-aB3dE6gH9jK2mN5p", "AIza" + "Sy_D-1" * 6, "AKIA" + "Q7Z2" * 4),
+    *("ghp_" + "a1B2" * 9, "github_pat_" + "a1B2" * 9, "xoxb-123456789012-abc", "Bearer s3cretofmine"),
+    *("eyJhbGciOiJI.eyJzdWIiOiIx.c2lnbmF0dXJl", "-----BEGIN RSA PRIVATE KEY-----\nMIIB\n"),
+)
+
+
+@pytest.mark.parametrize("secret", SHAPED)
+def test_credentials_by_their_shape_in_arguments_of_a_tools_program(secret: str) -> None:
+    body = {"mcp_servers": [{"type": "stdio", "command": "npx", "args": ["-y", "server", f"--key={secret}"]}]}
+    masked, secrets = masked_settings("anthropic", body)
+    assert masked["mcp_servers"][0]["args"] == ["-y", "server", "--key=***"]
+    assert secret in secrets
+
+
+def test_names_that_hold_no_credential() -> None:
+    schema = {"type": "object", "properties": {"token": {"type": "string", "description": "the token to look for"}}}
+    body = {
+        "max_tokens": 9,
+        "prompt_cache_key": "of this customer",
+        "safety_identifier": "hashed",
+        "continuationToken": "goes on",
+        "stop_token_ids": [1],
+        "chat_template_kwargs": {"eos_token": "</s>", "page_token": "p2"},
+        "response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": schema}},
+        "instructions": "Ask https://a.example/x?token=12345678 and sk-proj-aB3dE6gH9jK2mN5pQ8sT, says the user.",
+        "tools": [{"type": "web_search", "description": "task-sk-1 of the author", "url": "https://a.example/x"}],
+    }
+    assert masked_settings("openai-chat", body) == (body, frozenset())
+    assert masked_settings("vercel-ai", {"messages": [{"token": "said"}]})[0] == {"messages": [{"token": "said"}]}
 
 
 def test_what_is_said_and_declared_stays() -> None:

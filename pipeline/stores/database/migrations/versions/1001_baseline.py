@@ -7,9 +7,10 @@ schema is a migration of its own.
 # ruff: noqa: S608  # the names in these statements are this file's own
 
 from alembic import op
+from sqlalchemy import JSON, Table
 
 from pipeline.stores.database.ids import COUNTER
-from pipeline.stores.database.schema import CHANGED, compatibility, expiry_state, metadata, usage_state
+from pipeline.stores.database.schema import CHANGED, NOTED, compatibility, expiry_state, metadata, usage_state
 
 revision = "1001"
 down_revision = None
@@ -22,6 +23,11 @@ TRIGGERS: dict[str, tuple[str, tuple[tuple[int, str], ...]]] = {
     "usage_removed": ("DELETE", ((-1, "old"),)),
     "usage_replaced": ("UPDATE", ((-1, "old"), (1, "new"))),
 }
+# Leaves the notice that a row has changed; `n`: its number.
+NOTE = (
+    "INSERT INTO notices (id, due, keep_until, record) SELECT 'fact ' || n, 0, 0, {0}('v', 1, 'id', 'fact ' || n, "
+    "'type', 'store.changed', 'at', 0, 'data', {0}('n', n, 'table', '{1}', 'key', {2}, 'row', {3}))"
+)
 COLUMNS = ", ".join(CHANGED)
 SQLITE = (
     f"CREATE TABLE {COUNTER} (last INTEGER NOT NULL)",
@@ -50,6 +56,8 @@ def upgrade() -> None:
         op.execute(statement)
     for trigger in TRIGGERS:
         (_postgres if postgres else _sqlite)(trigger)
+    for table in NOTED:
+        _note_changes(table, postgres=postgres)
 
 
 def _postgres(trigger: str) -> None:
@@ -81,3 +89,29 @@ def _sqlite(trigger: str) -> None:
     op.execute(
         f"CREATE TRIGGER {trigger} AFTER {operation} ON usage WHEN (SELECT kept FROM usage_state) BEGIN {notes} END"
     )
+
+
+def _note_changes(table: Table, *, postgres: bool) -> None:
+    """Make the triggers that leave a notice of each change of a row; of sessions, which begin anew, only of the end."""
+    key, changed = NOTED[table]
+    lasts = "new.session IS NULL" if "session" in table.c else "true"
+    if postgres:
+        note = NOTE.format("json_build_object", table, f"coalesce(new.{key}, old.{key})", "row_to_json(new)")
+        op.execute(
+            f"CREATE FUNCTION {table}_noted() RETURNS trigger LANGUAGE plpgsql AS $$ DECLARE n bigint; BEGIN "
+            f"IF TG_OP = 'DELETE' OR {lasts} THEN n = nextval('{COUNTER}'); {note}; END IF; RETURN NULL; END $$"
+        )
+        op.execute(
+            f"CREATE TRIGGER {table}_noted AFTER INSERT OR DELETE OR UPDATE OF {changed} ON {table} "
+            f"FOR EACH ROW EXECUTE FUNCTION {table}_noted()"
+        )
+        return
+    values = (f"json(new.{c.name})" if isinstance(c.type, JSON) else f"new.{c.name}" for c in table.c)
+    row = ", ".join(f"'{name}', {value}" for name, value in zip(table.c.keys(), values, strict=True))
+    noted = NOTE.format("json_object", table, f"new.{key}", f"json_object({row})"), lasts
+    gone = NOTE.format("json_object", table, f"old.{key}", "NULL"), "true"
+    for event, (note, when) in {"INSERT": noted, f"UPDATE OF {changed}": noted, "DELETE": gone}.items():
+        op.execute(
+            f"CREATE TRIGGER {table}_noted_{event[:6]} AFTER {event} ON {table} WHEN {when} BEGIN "
+            f"UPDATE {COUNTER} SET last = last + 1; {note} FROM (SELECT last AS n FROM {COUNTER}); END"
+        )
