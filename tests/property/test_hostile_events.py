@@ -72,7 +72,8 @@ HOSTILE: list[Any] = [
 
 @cache
 def streams(dialect: str) -> list[list[Any]]:
-    folder = CORPUS / dialect if (CORPUS / dialect).exists() else CORPUS / "wires" / dialect
+    folders = (CORPUS / dialect, CORPUS / "wires" / dialect, CORPUS / "model_runs" / dialect)
+    folder = next(folder for folder in folders if folder.exists())
     found = (file for file in sorted(folder.rglob(FILES[dialect])) if not file.name.endswith(".json"))
     files = [file for file in found if file.stat().st_size < 200_000]
     framed = [decode(file.read_bytes(), DIALECTS[dialect].wire) for file in files]

@@ -134,12 +134,18 @@ RESUMED: Final[dict[str, tuple[str | None, tuple[Resumed, ...]]]] = {
     "ag-ui": ("ag-ui", (of_ag_ui,)),
     "agents-sdk": ("vercel-ai", (in_request("messages", asked=WORDS),)),
     "anthropic": ("anthropic", (in_request("messages", asked=WORDS),)),
+    "bedrock": ("anthropic", (in_request("messages", asked=WORDS),)),
     "claude-code": (None, (of_claude_code,)),
+    "cohere": ("openai-chat", (in_request("messages", asked=WORDS),)),
     "gemini": ("gemini", (in_request("contents", asked={"role": "user", "parts": [{"text": "More"}]}),)),
+    "gemini-interactions": (None, ()),  # the server keeps the history
     "google-adk": (None, ()),  # the server keeps the session, and streams new events alone
     "langgraph": ("langchain", (of_langgraph,)),
+    "mistral": (None, ()),  # the server keeps the conversation
+    "ollama": ("openai-chat", (in_request("messages", asked=WORDS),)),
     "openai-agents": ("openai-responses", (in_request("input", asked=WORDS),)),
     "openai-chat": ("openai-chat", (in_request("messages", asked=WORDS),)),
+    "openai-realtime": (None, ()),  # the server keeps the session
     "openai-responses": ("openai-responses", (in_request("input", asked=WORDS),)),
     "pi-agent": (None, ()),  # `agent_end` has the messages of its run alone
     "pi-proxy": ("pi-agent", (in_request("context", "messages", asked=PI_WORDS),)),
