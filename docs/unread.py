@@ -116,6 +116,11 @@ UNREAD: Final[dict[str, tuple[Unread, ...]]] = {
             " request.messages[].content[].content[].*",
         ),
     ),
+    "bedrock": (
+        Unread(CONSTANT, "-", "messageStart.role"),
+        Unread("the sum of the others", "-", "metadata.usage.totalTokens"),
+        Unread("read if it is `error`", "-", "contentBlockStart.start.toolResult.status"),
+    ),
     "claude-code": (
         Unread(TRANSPORT, "*", "session_id uuid"),
         Unread("an id that the lines of the message have, too", "stream_event/*", "api_message_id"),
@@ -161,6 +166,13 @@ UNREAD: Final[dict[str, tuple[Unread, ...]]] = {
         Unread("an estimate: the tokens themselves come", "system/thinking_tokens", "estimated_tokens*"),
     ),
     "codex": (Unread(OPENING, "item.started", "item.status"),),
+    "cohere": (
+        Unread("what ends is found by its kind", "content-end tool-call-end", "index"),
+        Unread("empty as it begins", "message-start", "delta"),
+        Unread(CONSTANT, "tool-call-start", "delta.message.tool_calls.type"),
+        Unread("the tokens beside them count", "message-end", "delta.usage.billed_units"),
+        Unread(REQUEST, "turnmill.request", "request.messages[].tool_calls request.messages[].tool_plan"),
+    ),
     "gemini": (
         Unread(CONSTANT, "-", "candidates[].content.role"),
         Unread("the next piece tells it", "-", "candidates[].content.parts[].functionCall.partialArgs[].willContinue"),
@@ -181,6 +193,17 @@ UNREAD: Final[dict[str, tuple[Unread, ...]]] = {
             "stats.input stats.models.*.input stats.models.*.cached",
         ),
         Unread("the model of the session, which has used nothing", "result", "stats.models.gemini-*"),
+    ),
+    "gemini-interactions": (
+        Unread(TRANSPORT, "error interaction.* step.*", "event_id"),
+        Unread(TIME, "interaction.*", "interaction.created interaction.updated"),
+        Unread(CONSTANT, "interaction.*", "interaction.object interaction.role"),
+        Unread("the same as at the start", "interaction.completed", "interaction.id interaction.model"),
+        Unread(OPENING, "interaction.created", "interaction.status"),
+        Unread("the sum of the others", "interaction.completed", "interaction.usage.total_tokens"),
+        Unread("always text", "step.delta", "delta.content.type"),
+        Unread("the step that is open", "step.stop", "index"),
+        Unread("the call has it", "turnmill.request", "request.input[].name"),
     ),
     "google-adk": (
         Unread("the author tells it", "-", "content.role"),
@@ -251,6 +274,23 @@ UNREAD: Final[dict[str, tuple[Unread, ...]]] = {
         Unread("a message's description by itself", "messages/metadata", "data.*"),
         Unread(INVENTED, "messages", "data[].brand_new"),
     ),
+    "mistral": (
+        Unread(TIME, "conversation.response.* function.call.delta message.output.delta", "created_at"),
+        Unread(LABEL, "function.call.delta message.output.delta", "id"),
+        Unread("the call's own id tells it apart", "function.call.delta", "output_index"),
+        Unread("pieces of one kind are one text, whatever their number", "message.output.delta", "content_index"),
+        Unread(CONSTANT, "message.output.delta", "role content.thinking[].type"),
+        Unread(CONSTANT, "turnmill.request", "request.inputs[].object"),
+    ),
+    "ollama": (
+        Unread(TIME, "-", "created_at eval_duration"),
+        Unread(CONSTANT, "-", "message.role"),
+        Unread(
+            REQUEST,
+            "turnmill.request",
+            "request.messages[].thinking request.messages[].tool_calls[].function.arguments",
+        ),
+    ),
     "openai-agents": (
         Unread(TRANSPORT, "raw_response_event/*", "data.sequence_number"),
         Unread(
@@ -304,6 +344,27 @@ UNREAD: Final[dict[str, tuple[Unread, ...]]] = {
         Unread("the order is that of the list", "chat.completion.chunk", "choices[].delta.images[].index"),
         Unread("the newest in an answer counts", "-", "choices[].content_filter_results"),
         Unread(REQUEST, "turnmill.request", "request.messages[].tool_calls"),
+    ),
+    "openai-realtime": (
+        Unread(TRANSPORT, "*", "event_id"),
+        Unread(LABEL, "response.*", "item_id output_index response_id content_index"),
+        Unread("an item of the model: its response has it, too", "conversation.item.*", "item.*"),
+        Unread("how much of the audio was played", "conversation.item.truncated", "audio_end_ms content_index item_id"),
+        Unread("what the account may still ask", "rate_limits.updated", "rate_limits"),
+        Unread("the item's end has it whole", "response.content_part.*", "part"),
+        Unread("audio: its transcript is read", "response.output_audio.delta", "delta"),
+        Unread(
+            "settings of the audio and of the session",
+            "response.* session.*",
+            "response.audio response.max_output_tokens response.output_modalities session.audio session.expires_at"
+            " session.id session.max_output_tokens session.object session.output_modalities session.tool_choice"
+            " session.truncation session.type",
+        ),
+        Unread(CONSTANT, "response.*", "response.object response.output[].role item.role"),
+        Unread(OPENING, "response.created", "response.conversation_id response.status"),
+        Unread(LABEL, "response.*", "item.id response.output[].id"),
+        Unread("that of the response counts", "response.*", "item.status response.output[].status"),
+        Unread("the update repeats it", "session.created", "session.model"),
     ),
     "openai-responses": (
         Unread(TRANSPORT, "*", "sequence_number"),

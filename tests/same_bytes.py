@@ -37,7 +37,7 @@ def streams() -> Iterator[tuple[str, Path]]:
     for file in sorted(CORPUS.rglob("*.*")):
         if file.suffix in (".sse", ".jsonl"):
             folders = file.relative_to(CORPUS).parts
-            yield folders[1 if folders[0] == "wires" else 0], file
+            yield folders[1 if folders[0] in ("wires", "model_runs") else 0], file
 
 
 def digest(dialect: str, stream: bytes, per_record: int, share: float) -> str:

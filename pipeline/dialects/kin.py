@@ -22,7 +22,7 @@ from turnmill.wire.registry import WIRES
 Translate = Callable[[Fields, Fields], Iterable[Fields]]
 STATE: Final = "kin"  # in the builder's scratch
 CANCELLED: Final = "kin.cancelled"  # an event of every kin: the client has broken off the call
-ASKED: Final = "asked"  # in the state: the newest request, as its kin's
+ASKED: Final = "asked"  # in the state: the newest request, as its kin's; {} if it is no object
 
 
 def _cancelled(builder: Builder, event: Fields) -> None:
@@ -44,6 +44,11 @@ class Blocks:
         self.index = self.known.setdefault(key, len(self.known))
         if new:
             yield {"type": "content_block_start", "index": self.index, "content_block": block}
+
+
+def model_asked(state: Fields) -> Fields:
+    """Return the start of an answer whose stream doesn't name the model: it is that of the request."""
+    return {"model": state.get(ASKED, {}).get("model")}
 
 
 def delta(index: int, kind: str, key: str, value: Any) -> Fields:
@@ -70,10 +75,22 @@ def kin(
     kind = WIRES[name].kind
     handlers = {**of.handlers, CANCELLED: _cancelled, **more}
 
+    def asked(request: Any) -> Any:
+        try:
+            return body(request)
+        except (KeyError, TypeError, ValueError, AttributeError):  # any JSON may be here
+            return request
+
+    def begun(state: Fields, request: Any) -> Any:
+        """Return the body of a call that begins: nothing of the call before it is left in the state."""
+        made = asked(request)
+        state.clear()
+        state[ASKED] = made if isinstance(made, dict) else {}
+        return made
+
     def translated(state: Fields, event: Fields) -> Iterable[Fields]:
         if event.get(kind) == REQUEST:
-            state[ASKED] = body(event.get("request"))
-            return [{**event, of.wire.kind: REQUEST, "request": state[ASKED]}]
+            return [{**event, of.wire.kind: REQUEST, "request": begun(state, event["request"])}]
         return [{**event, of.wire.kind: ERROR}] if event.get(kind) == ERROR else translate(state, event)
 
     def alone(event: Any) -> list[Fields]:
@@ -83,13 +100,13 @@ def kin(
             return []
 
     def begin(builder: Builder) -> None:
-        builder.context.request = body(builder.context.request)
-        builder.scratch[STATE] = {ASKED: builder.context.request}
+        builder.scratch[STATE] = {}
+        builder.context.request = begun(builder.scratch[STATE], builder.context.request)
         builder.context.provider_name = builder.context.provider_name or provider
         of.begin(builder)
 
     def handle(builder: Builder, event: Fields) -> None:
-        for each in translated(builder.scratch[STATE], event):
+        for each in list(translated(builder.scratch[STATE], event)):  # all of them, or none
             handlers.get(each.get(of.wire.kind, ""), of.unknown)(builder, each)
 
     def shows(event: Any) -> Sequence[Shown]:
@@ -99,7 +116,7 @@ def kin(
         return reduce(lambda known, each: of.ended(each, known), alone(event), before)
 
     def history(request: Any) -> History:
-        return of.history(body(request))
+        return of.history(asked(request))
 
     own = {"begin": begin, "history": history, "recognises": recognises, "shows": shows, "ended": ended, **differs}
     same = replace(of, name=name, wire=WIRES[name], handlers={}, unknown=handle, stretches={}, deltas={})

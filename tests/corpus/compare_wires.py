@@ -65,7 +65,9 @@ def recordings(dialect: str) -> list[Recording]:
     found = []
     for path in sorted((FOLDER / dialect).glob("*.expected.json")):
         stem = path.name.removesuffix(".expected.json")
-        stream = next(file for suffix in ("sse", "jsonl") if (file := path.with_name(f"{stem}.{suffix}")).exists())
+        stream = next(
+            file for suffix in ("sse", "jsonl", "bin") if (file := path.with_name(f"{stem}.{suffix}")).exists()
+        )
         found.append(Recording(dialect, stream, json.loads(path.read_text(encoding="utf-8", errors="surrogatepass"))))
     return found
 

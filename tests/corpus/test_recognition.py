@@ -13,6 +13,10 @@ CORPUS = Path(__file__).parent
 OPEN: dict[tuple[str, str], tuple[str, ...]] = {
     ("pi-proxy", "px_multiline_data"): ("pi-proxy", "vercel-ai"),  # all that its client reads is a `start`
     ("pi-proxy", "px_data_no_space"): ("vercel-ai",),  # its client reads nothing; others read its `start`
+    # A request, which is an event of many wires, and one event.
+    ("ollama", "cut-in-call"): ("anthropic", "langgraph", "ollama"),
+    ("ollama", "empty"): ("anthropic", "langgraph", "ollama"),
+    ("ollama", "no-end"): ("anthropic", "langgraph", "ollama"),
     ("vercel-ai", "hostile-legacy-v4-data-stream"): (),  # the protocol of another major version
     ("vercel-ai", "hostile-only-done"): (),
 }
@@ -24,7 +28,7 @@ def wire_of(path: Path) -> str:
     folder = path.relative_to(CORPUS).parts
     if folder[0] == "pydantic-ai":
         return "vercel-ai" if path.suffix == ".sse" else "pydantic-ai"
-    return folder[1] if folder[0] == "wires" else folder[0]
+    return folder[1] if folder[0] in ("wires", "model_runs") else folder[0]
 
 
 RECORDINGS = [

@@ -68,6 +68,7 @@ SNAPSHOTS: Final[dict[str, tuple[Is, ...]]] = {
         of("type", "message_delta"),
         lambda event: event.get("type") == "message_start" and not event["message"].get("content"),
     ),
+    "bedrock": (lambda event: "metadata" in event,),
     "claude-code": (
         of("type", "assistant", "user", "system", "result"),
         lambda event: (
@@ -75,12 +76,17 @@ SNAPSHOTS: Final[dict[str, tuple[Is, ...]]] = {
         ),
     ),
     "codex": (of("type", "item.completed", "turn.completed"), of("method", "thread/tokenUsage/updated")),
+    "cohere": (of("type", "message-start"),),
     "gemini": (lambda event: "usageMetadata" in event,),
     "gemini-cli": (of("type", "result"),),
+    "gemini-interactions": (of("event_type", "interaction.created"),),
     "google-adk": (lambda event: True,),
     "langgraph": (of_langgraph,),
+    "mistral": (),  # the start of an answer begins it anew
+    "ollama": (),  # each line is a piece, and the last one ends the call
     "openai-agents": (of_raw,),
     "openai-chat": (lambda event: bool(event.get("usage")),),
+    "openai-realtime": (of("type", "response.output_item.done"),),
     "openai-responses": (of("type", *RESPONSE, "response.output_item.done"),),
     "opencode": (lambda event: bool(event.get("part")) or event["type"] == "message.part.updated",),
     "pi-agent": (of("type", "message_update", "message_end", "turn_end", "agent_end"),),
@@ -89,7 +95,14 @@ SNAPSHOTS: Final[dict[str, tuple[Is, ...]]] = {
     "thread-protocol": (),  # each event is a turn of its own
     "vercel-ai": (of("type", "start", "data-sys-usage", "message-metadata", "finish"),),
 }
-CALLS: Final = ("anthropic", "openai-chat")  # the stream of a call: what follows its end belongs to the next one
+CALLS: Final = (
+    "anthropic",
+    "bedrock",
+    "cohere",
+    "gemini-interactions",
+    "openai-chat",
+    "openai-realtime",
+)  # the stream of a call: what follows its end belongs to the next one
 GENERATED: Final[dict[str, st.SearchStrategy[list[Any]]]] = {
     "agents-sdk": agents_sdk_streams.streams().map(lambda made: made[0]),
     "google-adk": adk_streams.sessions().flatmap(adk_streams.streams),

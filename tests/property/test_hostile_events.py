@@ -27,14 +27,20 @@ FILES = {
     "ag-ui": "*.sse",
     "agents-sdk": "*.sse",
     "anthropic": "*.sse",
+    "bedrock": "*.*",
     "claude-code": "*.jsonl",
     "codex": "*.jsonl",
+    "cohere": "*.jsonl",
     "gemini": "*.sse",
     "gemini-cli": "*.jsonl",
+    "gemini-interactions": "*.jsonl",
     "google-adk": "*.jsonl",
     "langgraph": "*.*",
+    "mistral": "*.jsonl",
+    "ollama": "*.jsonl",
     "openai-agents": "*.jsonl",
     "openai-chat": "*.sse",
+    "openai-realtime": "*.jsonl",
     "openai-responses": "*.sse",
     "opencode": "*.jsonl",
     "pi-agent": "*.jsonl",
@@ -69,7 +75,8 @@ HOSTILE: list[Any] = [
 
 @cache
 def streams(dialect: str) -> list[list[Any]]:
-    folder = CORPUS / dialect if (CORPUS / dialect).exists() else CORPUS / "wires" / dialect
+    folders = (CORPUS / dialect, CORPUS / "wires" / dialect, CORPUS / "model_runs" / dialect)
+    folder = next(folder for folder in folders if folder.exists())
     found = (file for file in sorted(folder.rglob(FILES[dialect])) if not file.name.endswith(".json"))
     files = [file for file in found if file.stat().st_size < 200_000]
     framed = [decode(file.read_bytes(), DIALECTS[dialect].wire) for file in files]

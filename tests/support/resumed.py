@@ -134,14 +134,20 @@ RESUMED: Final[dict[str, tuple[str | None, tuple[Resumed, ...]]]] = {
     "ag-ui": ("ag-ui", (of_ag_ui,)),
     "agents-sdk": ("vercel-ai", (in_request("messages", asked=WORDS),)),
     "anthropic": ("anthropic", (in_request("messages", asked=WORDS),)),
+    "bedrock": ("anthropic", (in_request("messages", asked=WORDS),)),
     "claude-code": (None, (of_claude_code,)),
     "codex": (None, ()),  # the thread's sum goes on, and nothing tells how far it was
+    "cohere": ("openai-chat", (in_request("messages", asked=WORDS),)),
     "gemini": ("gemini", (in_request("contents", asked={"role": "user", "parts": [{"text": "More"}]}),)),
     "gemini-cli": (None, ()),  # its session is a file, and nothing of it is streamed
+    "gemini-interactions": (None, ()),  # the server keeps the history
     "google-adk": (None, ()),  # the server keeps the session, and streams new events alone
     "langgraph": ("langchain", (of_langgraph,)),
+    "mistral": (None, ()),  # the server keeps the conversation
+    "ollama": ("openai-chat", (in_request("messages", asked=WORDS),)),
     "openai-agents": ("openai-responses", (in_request("input", asked=WORDS),)),
     "openai-chat": ("openai-chat", (in_request("messages", asked=WORDS),)),
+    "openai-realtime": (None, ()),  # the server keeps the session
     "openai-responses": ("openai-responses", (in_request("input", asked=WORDS),)),
     "opencode": (None, ()),  # the server keeps the session, and streams new events alone
     "pi-agent": (None, ()),  # `agent_end` has the messages of its run alone

@@ -6,11 +6,14 @@
 | ag-ui | `RunAgentInput.resume`: a list of {interruptId, status, payload} |
 | agents-sdk, openai-agents | call id -> {approve, rejection_message}, for `state.approve` and `state.reject` |
 | anthropic | a user's message with `tool_result` blocks |
+| bedrock | a user's message with `toolResult` blocks |
 | claude-code | call id -> the permission result of `can_use_tool` |
 | gemini, google-adk | a user's Content with `functionResponse` parts |
+| gemini-interactions | `function_result` items of `input` |
 | langgraph | the argument of `Command(resume=…)` |
-| openai-chat | messages of the role `tool` |
-| openai-responses | items of `input` |
+| mistral | `function.result` entries of `inputs` |
+| cohere, ollama, openai-chat | messages of the role `tool` |
+| openai-realtime, openai-responses | items, of a `conversation.item.create` each, or of `input` |
 | pi-agent, pi-proxy | messages of the role `toolResult` |
 | pydantic-ai | `approvals` and `calls` of `DeferredToolResults` |
 | vercel-ai | a ModelMessage of the role `tool` |
@@ -103,6 +106,11 @@ def _anthropic(answers: Sequence[Answer]) -> dict[str, Any]:
     return {"role": "user", "content": blocks}
 
 
+def _bedrock(answers: Sequence[Answer]) -> dict[str, Any]:
+    results = [{"toolUseId": _call_id(answer), "content": [{"text": _text(answer.value)}]} for answer in answers]
+    return {"role": "user", "content": [{"toolResult": result} for result in results]}
+
+
 def _claude(answers: Sequence[Answer]) -> dict[str, dict[str, Any]]:
     return {
         _call_id(answer): {"behavior": "allow", "updatedInput": _edited(answer) or answer.asked.get("args") or {}}
@@ -158,6 +166,19 @@ def _responses(answers: Sequence[Answer]) -> list[dict[str, Any]]:
     ]
 
 
+def _results(kind: str, key: str) -> Callable[[Sequence[Answer]], list[dict[str, Any]]]:
+    """Return the form of results that are entries of this kind, with their call's id under `key`."""
+    return lambda answers: [{"type": kind, key: _call_id(answer), "result": _text(answer.value)} for answer in answers]
+
+
+def _ollama(answers: Sequence[Answer]) -> list[dict[str, Any]]:
+    """Return messages with the tools' names: Ollama's calls have no ids."""
+    return [
+        {"role": "tool", "tool_name": answer.asked.get("tool_name"), "content": _text(answer.value)}
+        for answer in answers
+    ]
+
+
 def _pi(answers: Sequence[Answer]) -> list[dict[str, Any]]:
     return [
         {
@@ -199,12 +220,18 @@ FORMS: Final[Mapping[str, Callable[[Sequence[Answer]], Any]]] = {
     "ag-ui": _ag_ui,
     "agents-sdk": _agents,
     "anthropic": _anthropic,
+    "bedrock": _bedrock,
     "claude-code": _claude,
+    "cohere": _chat,
     "gemini": _google,
+    "gemini-interactions": _results("function_result", "call_id"),
     "google-adk": _google,
     "langgraph": _langgraph,
+    "mistral": _results("function.result", "tool_call_id"),
+    "ollama": _ollama,
     "openai-agents": _agents,
     "openai-chat": _chat,
+    "openai-realtime": _responses,
     "openai-responses": _responses,
     "pi-agent": _pi,
     "pi-proxy": _pi,

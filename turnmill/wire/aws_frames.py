@@ -6,6 +6,7 @@ https://docs.aws.amazon.com/transcribe/latest/dg/event-stream.html
 """
 
 import base64
+import json
 from collections.abc import Iterator
 from typing import Any, Final
 from zlib import crc32
@@ -58,9 +59,13 @@ def base64_of(value: Any) -> str:
 
 def _event(headers: dict[bytes, bytes], payload: bytes) -> bytes:
     kind = headers.get(b":message-type", b"event")
+    code, message, name = (
+        json.dumps(headers.get(key, b"").decode("utf-8", "replace")).encode()
+        for key in (b":error-code", b":error-message", b":%s-type" % kind)
+    )
     if kind == b"error":
-        return b'{"error": {"code": "%s"}}' % headers.get(b":error-code", b"")
-    return b'{"%s": %s}' % (headers.get(b":%s-type" % kind, b"unknown"), payload)
+        return b'{"error": {"code": %s, "message": %s}}' % (code, message)
+    return b"{%s: %s}" % (name, payload)
 
 
 def _headers(data: bytes) -> dict[bytes, bytes]:

@@ -78,7 +78,7 @@ WIRES: Final[dict[str, Wire]] = {
     "langgraph": Wire(
         kind="event", framing="named-sse", untyped=True, boxed=True, as_event=langgraph_event, holds_objects=True
     ),
-    "mistral": Wire(done_marker="[DONE]"),
+    "mistral": Wire(done_marker="[DONE]", untyped=True),
     "ollama": Wire(untyped=True),
     "openai-agents": Wire(done_marker="[DONE]", as_event=openai_agents_event),
     "openai-chat": Wire(kind="object", done_marker="[DONE]", untyped=True, boxed=True, as_event=openai_chat_event),

@@ -21,7 +21,9 @@ from typing import Any, Final
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Handler, Violation
 from pipeline.dialects.anthropic.events import count
+from pipeline.dialects.anthropic.keys import note
 from pipeline.dialects.anthropic.message import merged
+from pipeline.dialects.kin import model_asked
 from pipeline.dialects.model_calls import calls_of
 from pipeline.dialects.wire_values import objects
 from topics.json_text import Fields
@@ -38,18 +40,15 @@ COUNTS: Final = {
 }
 LIFETIMES: Final = {"5m": "ephemeral_5m_input_tokens", "1h": "ephemeral_1h_input_tokens"}
 USAGE: Final = "bedrock.usage"  # of a call that is over
+READ: Final = ("output", "stopReason", "usage", "serviceTier", "ResponseMetadata", "$metadata")  # the last two: HTTP's
 
 
 def translate(state: Fields, event: Fields) -> Iterator[Fields]:
     """Yield Anthropic's events of an event, whose one key is its type."""
     if "output" in event:
-        message = event["output"]["message"]
-        yield {
-            "type": "message",
-            "content": [block(each) for each in objects(message["content"])],
-            "stop_reason": event.get("stopReason"),
-            "usage": usage(event.get("usage") or {}),
-        }
+        content = [block(each) for each in objects(event["output"]["message"]["content"])]
+        answer = {"content": content, "stop_reason": event.get("stopReason"), "usage": usage(event)}
+        yield {"type": "message", **model_asked(state), **answer, **_rest(event, *READ)}
         return
     kind = next(iter(event), "")
     told = event.get(kind)
@@ -59,52 +58,57 @@ def translate(state: Fields, event: Fields) -> Iterator[Fields]:
         return
     if not isinstance(told, dict):
         raise Violation(f"an event of Bedrock has one key, its type, with an object: {kind!r:.80}")
-    index = told.get("contentBlockIndex", 0)
+    index, results = told.get("contentBlockIndex", 0), state.setdefault("results", {})
     match kind:
         case "chunk":
-            yield loads(b64decode(base64_of(told["bytes"])))
+            inner = loads(b64decode(base64_of(told["bytes"])))
+            yield from [inner] if "type" in inner else translate(state, inner)  # Nova's are those of Converse
         case "messageStart":
-            yield {"type": "message_start", "message": {}}
+            results.clear()
+            yield {"type": "message_start", "message": model_asked(state)}
         case "contentBlockStart" if "toolResult" in told["start"]:  # its content comes in deltas
-            state[index] = {**told["start"]["toolResult"], "content": []}
+            results[index] = {**told["start"]["toolResult"], "content": []}
         case "contentBlockStart":
             yield {"type": "content_block_start", "index": index, "content_block": block(told["start"])}
-        case "contentBlockDelta" if index in state and "toolResult" in told["delta"]:
-            state[index]["content"] += told["delta"]["toolResult"]
+        case "contentBlockDelta" if index in results and "toolResult" in told["delta"]:
+            results[index]["content"] += told["delta"]["toolResult"]
         case "contentBlockDelta":
             yield delta(index, told["delta"])
-        case "contentBlockStop" if index in state:
-            whole = block({"toolResult": state.pop(index)})
+        case "contentBlockStop" if index in results:
+            whole = block({"toolResult": results.pop(index)})
             yield {"type": "content_block_start", "index": index, "content_block": whole}
         case "contentBlockStop":
             pass
         case "messageStop":
-            rest = {key: value for key, value in told.items() if key not in ("stopReason", "p")}
-            yield {"type": "message_delta", "delta": {"stop_reason": told.get("stopReason"), **rest}}
+            reason = {"stop_reason": told.get("stopReason")}
+            yield {"type": "message_delta", "delta": reason | _rest(told, "stopReason")}
             yield {"type": "message_stop"}
         case "metadata":
-            yield {"type": USAGE, "usage": usage(told.get("usage") or {})}
+            yield {"type": USAGE, "usage": usage(told), "about": _rest(told, *READ)}
         case _:
-            yield {"type": kind, **{key: value for key, value in told.items() if key != "p"}}
+            yield {"type": kind, **_rest(told)}
 
 
 def count_behind(builder: Builder, event: Fields) -> None:
-    """Count the tokens of a call, which are told behind its end."""
+    """Count the tokens of a call, which are told behind its end, and keep what is told beside them."""
     answer = calls_of(builder).answer
     if answer is not None:
         answer.usage = merged(answer.usage, event["usage"])
         count(builder, answer)
+        note(answer.response.fields, event["about"])
 
 
-def usage(told: Fields) -> Fields:
-    """Return a usage object in Anthropic's names; `totalTokens` is their sum."""
+def usage(holder: Fields) -> Fields:
+    """Return a usage object in Anthropic's names, with the tier beside it; `totalTokens` is the sum of all counts."""
+    told, tier = holder.get("usage") or {}, holder.get("serviceTier") or {}
     counts = {name: told[key] for key, name in COUNTS.items() if key in told}
     written = {
         LIFETIMES[detail["ttl"]]: detail.get("inputTokens")
         for detail in objects(told.get("cacheDetails"))
         if detail.get("ttl") in LIFETIMES
     }
-    return {**counts, "cache_creation": written} if written else counts
+    served = {"service_tier": tier["type"]} if "type" in tier else {}
+    return {**counts, **({"cache_creation": written} if written else {}), **served}
 
 
 def delta(index: Any, told: Fields) -> Fields:
@@ -180,6 +184,10 @@ def _value(content: Any) -> Any:
     return content
 
 
+def _rest(told: Fields, *known: str) -> Fields:
+    return {key: value for key, value in told.items() if key not in (*known, "p")}  # `p` is padding
+
+
 def _joined(pieces: list[Any]) -> str:
     return "".join(str(piece.get("text", "")) for piece in objects(pieces))
 
@@ -190,12 +198,14 @@ def body(request: Any) -> Any:
         return request
     model = {"model": request["modelId"]} if "modelId" in request else {}
     messages = [
-        {**message, "content": [block(each) for each in message["content"]]}
+        {**message, "content": [block(each) for each in message["content"] if "cachePoint" not in each]}
         if isinstance(message.get("content"), list) and not any("type" in each for each in objects(message["content"]))
         else message
         for message in objects(request.get("messages"))
     ]
-    return {**model, **request, **({"messages": messages} if messages else {})}
+    system = [block(each) if "text" in each and "type" not in each else each for each in objects(request.get("system"))]
+    said = {"messages": messages, "system": system}
+    return {**model, **request, **{name: value for name, value in said.items() if value}}
 
 
 HANDLERS: Final[dict[str, Handler]] = {USAGE: count_behind}

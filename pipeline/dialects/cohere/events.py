@@ -19,7 +19,8 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from pipeline.dialects.wire_values import number_or_none, object_in, objects
+from pipeline.dialects.kin import model_asked
+from pipeline.dialects.wire_values import object_in, objects
 from topics.json_text import Fields
 
 ENDS: Final = {
@@ -39,9 +40,12 @@ def translate(state: Fields, event: Fields) -> Iterator[Fields]:
     told: Fields = {} if kind is None else (event.get("delta") or {}).get("message") or {}
     match kind:
         case None:
-            yield from _whole(event)
+            message = {"id": event.get("id"), **model_asked(state), "content": _blocks(event["message"])}
+            yield {"type": "message_start", "message": message}
+            yield from _ended(event)
         case "message-start":
-            yield {"type": "message_start", "message": {"id": event.get("id")}}
+            state["plan"] = False
+            yield {"type": "message_start", "message": {"id": event.get("id"), **model_asked(state)}}
         case "content-start":
             yield {"type": "content_block_start", "index": index, "content_block": told["content"]}
         case "content-delta":
@@ -64,7 +68,6 @@ def translate(state: Fields, event: Fields) -> Iterator[Fields]:
             cited = told["citations"]
             yield _delta(cited.get("content_index", index), {"type": "citations_delta", "citation": cited})
         case "message-end":
-            state.pop("plan", None)
             yield from _ended(event["delta"])
         case "content-end" | "tool-call-end" | "citation-end":
             pass
@@ -93,22 +96,20 @@ def usage(told: Fields) -> Fields:
     """Return a usage object in Anthropic's names, whose `input_tokens` are without those of the cache."""
     counts = told.get("usage") or {}
     tokens = counts.get("tokens") or counts.get("billed_units") or {}
-    cached = number_or_none(counts.get("cached_tokens")) or 0
-    read, written = (number_or_none(tokens.get(name)) for name in ("input_tokens", "output_tokens"))
-    made = {"input_tokens": None if read is None else read - cached, "output_tokens": written}
+    named = (counts.get("cached_tokens"), tokens.get("input_tokens"), tokens.get("output_tokens"))
+    cached, read, written = (
+        int(count) if isinstance(count, int | float) else None for count in named
+    )  # the SDK's are floats
+    made = {"input_tokens": None if read is None else read - (cached or 0), "output_tokens": written}
     return {**made, **({"cache_read_input_tokens": cached} if cached else {})}
-
-
-def _whole(event: Fields) -> Iterator[Fields]:
-    message = event["message"]
-    yield {"type": "message_start", "message": {"id": event.get("id"), "content": _blocks(message)}}
-    yield from _ended(event)
 
 
 def _blocks(message: Fields) -> list[Fields]:
     content = message.get("content")
     plan = [{"type": "thinking", "thinking": message["tool_plan"]}] if message.get("tool_plan") else []
     said = [{"type": "text", "text": content}] if isinstance(content, str) else objects(content)
+    if message.get("citations"):
+        said = [{**each, "citations": message["citations"]} if each.get("type") == "text" else each for each in said]
     calls = [
         {"type": "tool_use", "id": call.get("id"), **_function(call)} for call in objects(message.get("tool_calls"))
     ]

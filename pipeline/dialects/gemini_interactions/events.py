@@ -33,7 +33,7 @@ def translate(state: Fields, event: Fields) -> Iterator[Fields]:
     """Yield Anthropic's events of an event."""
     blocks: Blocks = state.setdefault("blocks", Blocks())
     match event.get("event_type"):
-        case None:
+        case None if "status" in event:
             yield {"type": "message_start", "message": _named(event)}
             for index, step in enumerate(objects(event.get("steps") or event.get("outputs"))):
                 for content in objects(step.get("content")) or [step]:

@@ -14,7 +14,12 @@ KINDS: Final = ("conversation.response.", "message.output.", "function.call.", "
 
 def recognises(event: Any) -> bool:
     """Return whether an event is of this wire."""
-    return isinstance(event, dict) and isinstance(event.get("type"), str) and event["type"].startswith(KINDS)
+    match event:
+        case {"object": "conversation.response", "outputs": list()}:
+            return True
+        case {"type": str(kind)}:
+            return kind.startswith(KINDS)
+    return False
 
 
 DIALECT: Final[Dialect] = kin(

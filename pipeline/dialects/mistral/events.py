@@ -3,6 +3,7 @@
 | event | what it does |
 |---|---|
 | conversation.response.started | begins a response |
+| conversation.response | a whole answer |
 | message.output.delta | text, thoughts, references, of their `output_index` and `content_index` |
 | function.call.delta | a call, or more of its arguments |
 | tool.execution.started, .delta, .done | a call of a server's tool, and its result |
@@ -15,7 +16,7 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from pipeline.dialects.kin import Blocks, delta
+from pipeline.dialects.kin import Blocks, delta, model_asked
 from pipeline.dialects.wire_values import object_in, objects
 from topics.json_text import Fields
 
@@ -26,15 +27,21 @@ def translate(state: Fields, event: Fields) -> Iterator[Fields]:
     """Yield Anthropic's events of an event."""
     blocks: Blocks = state.setdefault("blocks", Blocks())
     output = event.get("output_index", 0)
+    if event.get("model") and not blocks.known:
+        yield {"type": "message_start", "message": {"model": event["model"]}}
     match event.get("type"):
         case "conversation.response.started":
-            state["blocks"], state["id"] = Blocks(), event.get("conversation_id")
-            yield {"type": "message_start", "message": {"id": state["id"]}}
+            state["blocks"] = Blocks()
+            yield {"type": "message_start", "message": {**model_asked(state), "id": event.get("conversation_id")}}
+        case None:
+            yield from translate(state, {**event, "type": "conversation.response.started"})
+            for number, entry in enumerate(objects(event["outputs"])):
+                for told in _deltas(entry):
+                    yield from translate(state, {**entry, "output_index": number, **told})
+            yield from translate(state, {**event, "type": "conversation.response.done"})
         case "message.output.delta":
             content = event["content"]
             piece = {"type": "text", "text": content} if isinstance(content, str) else content
-            if not blocks.known:
-                yield {"type": "message_start", "message": {"id": state.get("id"), "model": event.get("model")}}
             yield from _piece(blocks, (output, piece.get("type")), piece)
         case "function.call.delta":
             state["calls"] = True
@@ -58,6 +65,18 @@ def translate(state: Fields, event: Fields) -> Iterator[Fields]:
             yield {"type": "error", "error": {key: event.get(key) for key in ("code", "message")}}
         case _:
             yield event
+
+
+def _deltas(entry: Fields) -> list[Fields]:
+    """Return the events that tell an entry of a whole answer."""
+    content = entry.get("content")
+    match entry.get("type"):
+        case "message.output" if isinstance(content, list):
+            return [{"type": "message.output.delta", "content": each} for each in objects(content)]
+        case "tool.execution":
+            return [{"type": "tool.execution.started"}, {"type": "tool.execution.done"}]
+        case kind:
+            return [{"type": kind if kind == "agent.handoff" else f"{kind}.delta"}]
 
 
 def _piece(blocks: Blocks, key: Any, piece: Fields) -> Iterator[Fields]:
@@ -85,7 +104,9 @@ def body(request: Any) -> Any:
     entries = [{"role": "user", "content": inputs}] if isinstance(inputs, str) else objects(inputs)
     rest = {key: value for key, value in request.items() if key not in ("inputs", "instructions")}
     system = {"system": request["instructions"]} if request.get("instructions") else {}
-    return {**rest, **system, "messages": [_message(entry) for entry in entries]}
+    known = request.get("conversation_id")  # a conversation that the server keeps
+    thread = {"thread": {"type": "continue", "previous_message_id": known}} if known else {}
+    return {**rest, **system, **thread, "messages": [_message(entry) for entry in entries]}
 
 
 def _message(entry: Fields) -> Fields:

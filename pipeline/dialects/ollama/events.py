@@ -15,8 +15,7 @@ from typing import Any, Final
 
 from pipeline.dialects.kin import ASKED
 from pipeline.dialects.openai_chat.events import CHUNK
-from pipeline.dialects.wire_values import objects
-from topics import json_text
+from pipeline.dialects.wire_values import objects, text_or_dumped
 from topics.json_text import Fields
 
 WORDS: Final = {"load": "stop", "unload": "stop"}  # reasons without an answer
@@ -55,14 +54,14 @@ def _call(state: Fields, call: Fields) -> Fields:
     """Return a call with the id by which its result finds it: its number in the conversation."""
     number = state.get("calls", 0)
     state["calls"] = number + 1
-    asked = state.get(ASKED)
-    before = sum(len(objects(message.get("tool_calls"))) for message in objects((asked or {}).get("messages")))
+    asked = objects(state.get(ASKED, {}).get("messages"))
+    before = sum(len(objects(message.get("tool_calls"))) for message in asked)
     return _named(call, before + number) | {"index": number}
 
 
 def _named(call: Fields, number: int) -> Fields:
     function = call.get("function") or {}
-    arguments = json_text.dumps(function.get("arguments") or {})
+    arguments = text_or_dumped(function.get("arguments") or {})
     return {
         "id": call.get("id") or f"call_{number}",
         "function": {"name": function.get("name"), "arguments": arguments},

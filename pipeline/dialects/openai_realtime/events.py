@@ -18,6 +18,7 @@ The words of a user's audio are transcribed beside the answer: those that come b
 next response.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -37,13 +38,15 @@ KINDS: Final = {
     "output_audio": "output_text",
     "input_audio": "input_text",
 }
+BETA: Final = re.compile(r"^response\.(text|audio|audio_transcript)\.")  # as Azure and the API's first version say it
 ITEM_KINDS: Final = ("conversation.item.added", "conversation.item.created", "conversation.item.done")
 
 
 def translate(state: Fields, event: Fields) -> Iterator[Fields]:
     """Yield the events of Responses of an event."""
     items: dict[str, Fields] = state.setdefault("items", {})
-    kind = event["type"] + ""
+    kind = BETA.sub(r"response.output_\1.", event["type"])
+    event = {**event, "type": kind}
     if kind in ("session.created", "session.updated"):
         state["session"] = event["session"]
     elif kind in ITEM_KINDS:

@@ -34,6 +34,17 @@ CASES: list[tuple[str, str, Any, Any]] = [
         {"paid": 3},
         {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": '{"paid": 3}'}]},
     ),
+    (
+        "bedrock",
+        "result",
+        "paid",
+        {"role": "user", "content": [{"toolResult": {"toolUseId": "c1", "content": [{"text": "paid"}]}}]},
+    ),
+    ("cohere", "result", 7, [{"role": "tool", "tool_call_id": "c1", "content": "7"}]),
+    ("gemini-interactions", "result", 7, [{"type": "function_result", "call_id": "c1", "result": "7"}]),
+    ("mistral", "result", 7, [{"type": "function.result", "tool_call_id": "c1", "result": "7"}]),
+    ("ollama", "result", 7, [{"role": "tool", "tool_name": "pay", "content": "7"}]),
+    ("openai-realtime", "result", 7, [{"type": "function_call_output", "call_id": "c1", "output": "7"}]),
     ("claude-code", "result", YES, {"c1": {"behavior": "allow", "updatedInput": {"sum": 3}}}),
     (
         "claude-code",
