@@ -118,6 +118,6 @@ def kin(
     def history(request: Any) -> History:
         return of.history(asked(request))
 
-    own = {"begin": begin, "history": history, "recognises": recognises, "shows": shows, "ended": ended, **differs}
+    facts = {"begin": begin, "history": history, "recognises": recognises, "shows": shows, "ended": ended, **differs}
     same = replace(of, name=name, wire=WIRES[name], handlers={}, unknown=handle, stretches={}, deltas={})
-    return replace(same, formats=(), **own)
+    return replace(same, formats=(), **facts)

@@ -1,7 +1,7 @@
 """The steps of an agent whose wire tells its words, calls and results, and not where a call of its model ends.
 
 What comes when all calls of a response have results begins the next. A text goes on until something else comes. A
-prompt behind an answer begins the next turn of the run; each has its own end.
+prompt behind an answer begins the next turn of the run; each has its end.
 """
 
 from collections.abc import Callable, Sequence
@@ -53,7 +53,7 @@ def wire(
 
 
 def keep(builder: Builder, kind: Any, event: Fields) -> None:
-    """Keep an event, or a part of one, that is none of a table's."""
+    """Keep an event, or a part of an event, that no table has."""
     if not isinstance(kind, str):
         raise Violation(f"an event's type is a text, got {kind!r:.80}")
     builder.system(f"data-app-{kind}", {key: value for key, value in event.items() if value != kind})
@@ -140,7 +140,7 @@ def take_back(builder: Builder, *, repeated: bool = False) -> None:
 
 
 def over(builder: Builder, how: End, usage: Fields | None = None, *, summed: bool = True) -> None:
-    """End the turn with its tokens, which are the sum of its responses or the last one's; told again, it stays."""
+    """End the turn with its tokens, which are the sum of its responses or the last response's; told again, it stays."""
     before, builder.ended = builder.ended, how
     if not builder.messages and (before is not None or not builder.lossy):
         return
@@ -153,7 +153,7 @@ def over(builder: Builder, how: End, usage: Fields | None = None, *, summed: boo
 
 
 def finish(builder: Builder, end: str) -> None:
-    """End the last turn. Only the stream's own end makes it complete, and notices behind it belong to it."""
+    """End the last turn. Only the stream's end makes it complete, and notices behind it belong to it."""
     if builder.agent_turns and all(message.kind == "system" for message in builder.messages):
         builder.agent_turns[-1].messages.extend(builder.messages)
         builder.messages = []

@@ -6,7 +6,7 @@
 | `statusUpdate`, `status-update` | its message is the agent's text; a state that ends: the turn's end |
 | states `completed`, `input-required`, `auth-required` | complete |
 | states `canceled`; `failed`, `rejected` | aborted; in error |
-| `artifactUpdate`, `artifact-update` | a text; with `append` more of it, without another one in its place |
+| `artifactUpdate`, `artifact-update` | a text; with `append` more of it, without it another text in its place |
 | `message` | the answer, whole |
 | data `{name, args}`, `{name, response}` of ADK's agents | a call, and its result |
 | other parts: data, files | SystemMessage `data-app-part` |
@@ -167,7 +167,7 @@ def _count(builder: Builder, metadata: Any) -> None:
 
 
 def recognises(event: Any) -> bool | None:
-    """Return whether an event is of this wire. An error could be of any other one, too."""
+    """Return whether an event is of this wire. An error could be of any other wire, too."""
     return told(event)[0] not in ("", "error")
 
 

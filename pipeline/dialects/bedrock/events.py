@@ -1,4 +1,4 @@
-"""Bedrock's ConverseStream, and its streams of Anthropic's own events (dialect `bedrock`): Anthropic's kin.
+"""Bedrock's ConverseStream, and its streams of Anthropic's events (dialect `bedrock`): Anthropic's kin.
 
 | event | what it does |
 |---|---|
@@ -122,7 +122,7 @@ def delta(index: Any, told: Fields) -> Fields:
             change = {"type": "thinking_delta", "thinking": text}
         case {"reasoningContent": {"signature": str(signature)}}:
             change = {"type": "signature_delta", "signature": signature}
-        case {"reasoningContent": {"redactedContent": _}}:  # a block of its own, without a start
+        case {"reasoningContent": {"redactedContent": _}}:  # a block without a start
             return {"type": "content_block_start", "index": index, "content_block": block(told)}
         case {"citation": citation}:
             change = {"type": "citations_delta", "citation": citation}

@@ -3,7 +3,7 @@
 | line | notification | what it does |
 |---|---|---|
 | `thread.started` | `thread/started` | the name of Codex's thread |
-| `turn.started` | `turn/started` | the next turn of the run, if one is over |
+| `turn.started` | `turn/started` | the next turn of the run, if a turn is over |
 | `item.completed`: `agent_message`, `reasoning` | the same in camel case | a text or thought, whole |
 |  | `item/agentMessage/delta`, `item/reasoning/…Delta` | extends it |
 |  | `item/completed`: `userMessage` | the user's words |

@@ -53,7 +53,7 @@ def _take(builder: Builder, event: Fields) -> None:
 
 
 def _usage(builder: Builder, stats: Any) -> Fields:
-    """Return the tokens of the turn; if one model has them all, it is that of the responses."""
+    """Return the tokens of the turn; if a single model has them all, it is that of the responses."""
     if not isinstance(stats, dict):
         return {}
     usage = {"input_tokens": 0, "output_tokens": 0} | counts({**stats, "cached_tokens": stats.get("cached")})

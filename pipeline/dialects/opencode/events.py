@@ -5,7 +5,7 @@
 | `step_start` | part `step-start` | a response; of the same message again: what it has shown is taken back |
 | `text`, `reasoning` | part `text`, `reasoning` | a text or thought, as far as it has come |
 |  | `message.part.delta` | extends it |
-| `tool_use` | part `tool` | a call, and its result when it has one |
+| `tool_use` | part `tool` | a call, and its result when there is a result |
 | `step_finish` | part `step-finish` | the response's tokens and cost; unless it called tools, the turn's end |
 | `error` | `session.error`, `message.updated` with an error | the turn's end, in error or aborted |
 |  | `message.updated` | of the user: the message's texts are the user's words; else the model |
