@@ -77,7 +77,8 @@ def translate(state: Fields, event: Fields) -> Iterator[Fields]:
         case "contentBlockDelta":
             yield delta(index, told["delta"])
         case "contentBlockStop" if index in results:
-            whole = block({"toolResult": results.pop(index)})
+            whole = block({"toolResult": results[index]})
+            del results[index]
             yield {"type": "content_block_start", "index": index, "content_block": whole}
         case "contentBlockStop":
             pass
