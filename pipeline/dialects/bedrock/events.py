@@ -89,7 +89,7 @@ def translate(state: Fields, event: Fields) -> Iterator[Fields]:
         case "metadata":
             yield {"type": USAGE, "usage": usage(told), "about": _rest(told, *READ)}
         case _:
-            yield {"type": kind, **_rest(told)}
+            yield {**_rest(told), "type": kind}
 
 
 def count_behind(builder: Builder, event: Fields) -> None:
