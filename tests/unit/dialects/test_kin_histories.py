@@ -100,8 +100,8 @@ def of_mistral() -> list[dict[str, Any]]:
 
 def of_ollama() -> list[dict[str, Any]]:
     asked = {"role": "user", "content": "Tides?"}
-    said = {"role": "assistant", "content": "", "tool_calls": functions(as_text=False)}
-    said["tool_calls"].append({"function": {"name": "moon", "arguments": {}}})
+    moon = {"function": {"name": "moon", "arguments": {}}}
+    said = {"role": "assistant", "content": "", "tool_calls": [*functions(as_text=False), moon]}
     results = [("moon", "full"), ("tide", "7 m"), ("tide", "2 m")]
     told = [{"role": "tool", "tool_name": name, "content": content} for name, content in results]
     return [
