@@ -173,3 +173,18 @@ def test_an_unknown_event_is_not_what_a_field_of_it_says(dialect: str, event: di
     assert [message["event_type"] for message in run.messages("system")] == [
         f"data-app-{event.get('event_type') or next(iter(event))}"
     ]
+
+
+def test_a_response_that_is_none_does_not_take_the_words_before_it() -> None:
+    content = [{"type": "input_text", "text": "Tides?"}]
+    item = {"id": "u", "type": "message", "role": "user", "content": content}
+    run = assembled(
+        "openai-realtime",
+        [
+            {"type": "conversation.item.added", "event_id": "e1", "item": item},
+            {"type": "response.created", "event_id": "e2", "response": "none"},
+            *openai_realtime.answer(["High."]),
+        ],
+    )
+    assert len(run.refused) == 1
+    assert [part["content"] for part in run.user_turns[0]["parts"]] == ["Tides?"]
