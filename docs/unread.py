@@ -230,7 +230,7 @@ UNREAD: Final[dict[str, tuple[Unread, ...]]] = {
         Unread(TIME, "*", "created_at"),
         Unread(LABEL, "function.call.delta message.output.delta", "id"),
         Unread("the call's own id tells it apart", "function.call.delta tool.execution.done", "output_index"),
-        Unread("pieces of one kind are one text, whatever their number", "message.output.delta", "content_index"),
+        Unread("pieces of a kind are a single text, whatever their number", "message.output.delta", "content_index"),
         Unread(CONSTANT, "message.output.delta", "role content.thinking[].type"),
         Unread(CONSTANT, "turnmill.request", "request.inputs[].object"),
     ),

@@ -21,7 +21,7 @@ TEXT: Final = b"\x07"  # the type of a header whose value is a text, as all of B
 
 
 class Frames:
-    """An incremental parser. It holds at most one frame of at most `most` bytes; nothing is read behind a wrong one."""
+    """A parser that holds at most one frame of at most `most` bytes; nothing is read behind a wrong frame."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -71,7 +71,7 @@ def _event(headers: dict[bytes, bytes], payload: bytes) -> bytes:
 
 
 def _headers(data: bytes) -> dict[bytes, bytes]:
-    """Return the headers whose values are texts; those behind another one are not read."""
+    """Return the headers whose values are texts; those behind another kind are not read."""
     headers, at = {}, 0
     while at < len(data):
         end = at + 1 + data[at]

@@ -7,7 +7,7 @@ starts with an SSE field decides. Of an SSE stream a wire wants
     named-sse   {"event": name, "data": …} (agents-sdk)
     data-lines  an event per `data: ` line, whether or not a blank line follows (pi-proxy); like its client, ignores
                 lines without the space, and stops at the first line that is not JSON
-    sse-or-frames  as sse; a stream that begins with a zero byte is one of AWS's binary frames (bedrock)
+    sse-or-frames  as sse; a stream that begins with a zero byte has AWS's binary frames (bedrock)
     sse-or-array  as sse; a stream that is not SSE is a JSON array of events, or objects over any lines (gemini)
 
 An event is a JSON object. On a boxed wire it may be any JSON value: {"event": null, "data": VALUE}. Outside of SSE, an

@@ -15,7 +15,7 @@ KINDS: Final = frozenset({"messageStart", "contentBlockStart", "contentBlockDelt
 
 
 def recognises(event: Any) -> bool:
-    """Return whether an event is of this wire: all have one key, their type."""
+    """Return whether an event is of this wire: each has a single key, its type."""
     match event:
         case {"metadata": {"usage": {"inputTokens": _}}} | {"output": {"message": {"content": list()}}}:
             return True

@@ -46,7 +46,7 @@ READ: Final = ("output", "stopReason", "usage", "serviceTier", "ResponseMetadata
 
 
 def translate(state: Fields, event: Fields) -> Iterator[Fields]:
-    """Yield Anthropic's events of an event, whose one key is its type."""
+    """Yield Anthropic's events of an event, whose only key is its type."""
     if "output" in event:
         content = [block(each) for each in objects(event["output"]["message"]["content"])]
         answer = {"content": content, "stop_reason": event.get("stopReason"), "usage": usage(event)}
@@ -59,7 +59,7 @@ def translate(state: Fields, event: Fields) -> Iterator[Fields]:
         yield {"type": "error", "error": {"type": kind, **about}}
         return
     if not isinstance(told, dict):
-        raise Violation(f"an event of Bedrock has one key, its type, with an object: {kind!r:.80}")
+        raise Violation(f"an event of Bedrock has a single key, its type, with an object: {kind!r:.80}")
     index, results = told.get("contentBlockIndex", 0), state.setdefault("results", {})
     match kind:
         case "chunk":
@@ -178,7 +178,7 @@ def _file(told: Fields) -> Fields:
 
 
 def _value(content: Any) -> Any:
-    """Return the content of a tool's result: the one text or value that it usually is."""
+    """Return the content of a tool's result: the single text or value that it usually is."""
     match content:
         case [{"text": str(text)}]:
             return text
@@ -196,7 +196,7 @@ def _joined(pieces: list[Any]) -> str:
 
 
 def body(request: Any) -> Any:
-    """Return the body of a request to Converse with its messages as Anthropic's; one to InvokeModel is Anthropic's."""
+    """Return the body of a request to Converse with its messages as Anthropic's; InvokeModel's is Anthropic's."""
     if not isinstance(request, dict):
         return request
     model = {"model": request["modelId"]} if "modelId" in request else {}

@@ -124,7 +124,7 @@ def _function(call: Fields) -> Fields:
 
 
 def body(request: Any) -> Any:
-    """Return a request as one to Anthropic: its system prompt is apart, results of tools are the user's."""
+    """Return a request as Anthropic's: its system prompt is apart, results of tools are the user's."""
     if not isinstance(request, dict):
         return request
     system, messages = [], []

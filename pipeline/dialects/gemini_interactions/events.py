@@ -135,7 +135,7 @@ def usage(interaction: Fields) -> Fields:
 
 
 def body(request: Any) -> Any:
-    """Return a request as one to Anthropic."""
+    """Return a request as Anthropic's."""
     if not isinstance(request, dict) or "input" not in request:
         return request
     told = request["input"]

@@ -99,7 +99,7 @@ def _piece(blocks: Blocks, key: Any, piece: Fields) -> Iterator[Fields]:
 
 
 def body(request: Any) -> Any:
-    """Return a request as one to Anthropic: its entries as messages."""
+    """Return a request as Anthropic's: its entries as messages."""
     if not isinstance(request, dict) or "inputs" not in request:
         return request
     inputs = request["inputs"]

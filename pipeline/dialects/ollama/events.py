@@ -71,7 +71,7 @@ def _named(call: Fields, number: int) -> Fields:
 
 
 def body(request: Any) -> Any:
-    """Return a request as one to Chat Completions: its calls and results have ids, its images are URLs."""
+    """Return a request as that of Chat Completions: its calls and results have ids, its images are URLs."""
     if not isinstance(request, dict):
         return request
     if "prompt" in request:

@@ -5,7 +5,7 @@
 | session.created, session.updated | the instructions, tools and model of the calls that follow |
 | conversation.item.added, .created, .done of the user, or of a tool's output | is asked by the next response |
 | conversation.item.input_audio_transcription.completed | what the user has said in audio |
-| response.created | begins a response to all of them; it continues the one before |
+| response.created | begins a response to all of them; it continues the response before |
 | response.output_text.*, response.output_audio_transcript.* | text |
 | response.output_item.*, response.function_call_arguments.* | as those of Responses |
 | response.done | the call ended as its status says: cancelled and failed interrupt the run |
@@ -78,7 +78,7 @@ def translate(state: Fields, event: Fields) -> Iterator[Fields]:
 
 
 def _request(state: Fields, items: dict[str, Fields]) -> Fields:
-    """Return the body of the call that begins: what was said since the one before."""
+    """Return the body of the call that begins: what was said since the last call."""
     told = state.get("told", frozenset())
     asked = [item for key, item in items.items() if key not in told]
     state["told"] = told | items.keys()
