@@ -167,7 +167,7 @@ UNREAD: Final[dict[str, tuple[Unread, ...]]] = {
     ),
     "codex": (Unread(OPENING, "item.started", "item.status"),),
     "cohere": (
-        Unread("what ends is found by its kind", "content-end tool-call-end", "index"),
+        Unread("what ends is found by its kind", "citation-end content-end tool-call-end", "index"),
         Unread("empty as it begins", "message-start", "delta"),
         Unread(CONSTANT, "tool-call-start", "delta.message.tool_calls.type"),
         Unread("the tokens beside them count", "message-end", "delta.usage.billed_units"),
@@ -201,6 +201,8 @@ UNREAD: Final[dict[str, tuple[Unread, ...]]] = {
         Unread("the same as at the start", "interaction.completed", "interaction.id interaction.model"),
         Unread(OPENING, "interaction.created", "interaction.status"),
         Unread("the sum of the others", "interaction.completed", "interaction.usage.total_tokens"),
+        Unread(REPEATED, "interaction.completed", "interaction.usage.input_tokens_by_modality"),
+        Unread("it is the one that streams", "interaction.status_update", "interaction_id"),
         Unread("always text", "step.delta", "delta.content.type"),
         Unread("the step that is open", "step.stop", "index"),
         Unread("the call has it", "turnmill.request", "request.input[].name"),
@@ -275,15 +277,17 @@ UNREAD: Final[dict[str, tuple[Unread, ...]]] = {
         Unread(INVENTED, "messages", "data[].brand_new"),
     ),
     "mistral": (
-        Unread(TIME, "conversation.response.* function.call.delta message.output.delta", "created_at"),
+        Unread(TIME, "*", "created_at"),
         Unread(LABEL, "function.call.delta message.output.delta", "id"),
-        Unread("the call's own id tells it apart", "function.call.delta", "output_index"),
+        Unread("the call's own id tells it apart", "function.call.delta tool.execution.done", "output_index"),
         Unread("pieces of a kind are a single text, whatever their number", "message.output.delta", "content_index"),
         Unread(CONSTANT, "message.output.delta", "role content.thinking[].type"),
         Unread(CONSTANT, "turnmill.request", "request.inputs[].object"),
     ),
     "ollama": (
-        Unread(TIME, "-", "created_at eval_duration"),
+        Unread(TIME, "-", "created_at *_duration"),
+        Unread("tokens of the old way to go on", "-", "context"),
+        Unread("calls stand in their order", "-", "message.tool_calls[].function.index"),
         Unread(CONSTANT, "-", "message.role"),
         Unread(
             REQUEST,

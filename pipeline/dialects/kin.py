@@ -12,13 +12,13 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
-from pipeline.assembly.dialect import Dialect, Handler, Shown, StreamEnd
+from pipeline.assembly.dialect import Dialect, Handler, Shown, StreamEnd, Violation
 from pipeline.dialects.model_calls import ERROR, REQUEST, calls_of
 from pipeline.turns.lineage import History
 from topics.json_text import Fields
 from turnmill.wire.registry import WIRES
 
-# (state of the run, event) -> its kin's events. May raise as a handler; for a single event the state is empty.
+# (a copy of the run's state, event) -> its kin's events. May raise as a handler; for a single event the state is empty.
 Translate = Callable[[Fields, Fields], Iterable[Fields]]
 STATE: Final = "kin"  # in the builder's scratch
 CANCELLED: Final = "kin.cancelled"  # an event of every kin: the client has broken off the call
@@ -106,8 +106,14 @@ def kin(
         of.begin(builder)
 
     def handle(builder: Builder, event: Fields) -> None:
-        for each in list(translated(builder.scratch[STATE], event)):  # all of them, or none
+        state = dict(builder.scratch[STATE])  # an event that can't be translated leaves nothing behind
+        try:
+            events = list(translated(state, event))
+        except (AttributeError, ValueError) as error:  # another type than is said of a field
+            raise Violation(f"no event of {name}: {error!s:.80}") from error
+        for each in events:
             handlers.get(each.get(of.wire.kind, ""), of.unknown)(builder, each)
+        builder.scratch[STATE] = state
 
     def shows(event: Any) -> Sequence[Shown]:
         return [piece for each in alone(event) for piece in of.shows(each)]

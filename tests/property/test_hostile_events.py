@@ -30,13 +30,13 @@ FILES = {
     "bedrock": "*.*",
     "claude-code": "*.jsonl",
     "codex": "*.jsonl",
-    "cohere": "*.jsonl",
+    "cohere": "*.*",
     "gemini": "*.sse",
     "gemini-cli": "*.jsonl",
-    "gemini-interactions": "*.jsonl",
+    "gemini-interactions": "*.*",
     "google-adk": "*.jsonl",
     "langgraph": "*.*",
-    "mistral": "*.jsonl",
+    "mistral": "*.*",
     "ollama": "*.jsonl",
     "openai-agents": "*.jsonl",
     "openai-chat": "*.sse",
@@ -76,8 +76,9 @@ HOSTILE: list[Any] = [
 @cache
 def streams(dialect: str) -> list[list[Any]]:
     folders = (CORPUS / dialect, CORPUS / "wires" / dialect, CORPUS / "model_runs" / dialect)
-    folder = next(folder for folder in folders if folder.exists())
-    found = (file for file in sorted(folder.rglob(FILES[dialect])) if not file.name.endswith(".json"))
+    found = (
+        file for folder in folders for file in sorted(folder.rglob(FILES[dialect])) if not file.name.endswith(".json")
+    )
     files = [file for file in found if file.stat().st_size < 200_000]
     framed = [decode(file.read_bytes(), DIALECTS[dialect].wire) for file in files]
     found = [[item.event for item in items if item.event is not None] for items in framed]

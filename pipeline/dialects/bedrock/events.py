@@ -75,7 +75,8 @@ def translate(state: Fields, event: Fields) -> Iterator[Fields]:
         case "contentBlockDelta":
             yield delta(index, told["delta"])
         case "contentBlockStop" if index in results:
-            whole = block({"toolResult": results.pop(index)})
+            whole = block({"toolResult": results[index]})
+            del results[index]
             yield {"type": "content_block_start", "index": index, "content_block": whole}
         case "contentBlockStop":
             pass
@@ -86,7 +87,7 @@ def translate(state: Fields, event: Fields) -> Iterator[Fields]:
         case "metadata":
             yield {"type": USAGE, "usage": usage(told), "about": _rest(told, *READ)}
         case _:
-            yield {"type": kind, **_rest(told)}
+            yield {**_rest(told), "type": kind}
 
 
 def count_behind(builder: Builder, event: Fields) -> None:

@@ -57,10 +57,8 @@ def translate(state: Fields, event: Fields) -> Iterator[Fields]:
         case "step.stop" | "content.stop" | "interaction.in_progress" | "interaction.requires_action":
             pass
         case kind:
-            yield {
-                "type": kind,
-                **{key: value for key, value in event.items() if key not in ("event_type", "event_id")},
-            }
+            rest = {key: value for key, value in event.items() if key not in ("event_type", "event_id")}
+            yield {**rest, "type": kind}
 
 
 def block(step: Fields) -> Fields:

@@ -77,8 +77,9 @@ def translate(state: Fields, event: Fields) -> Iterator[Fields]:
 
 def _request(state: Fields, items: dict[str, Fields]) -> Fields:
     """Return the body of the call that begins: what was said since the last call."""
-    asked = [item for key, item in items.items() if key not in state.setdefault("told", set())]
-    state["told"] |= items.keys()
+    told = state.get("told", frozenset())
+    asked = [item for key, item in items.items() if key not in told]
+    state["told"] = told | items.keys()
     session = state.get("session") or {}
     named = {key: session[key] for key in ("model", "instructions", "tools") if session.get(key)}
     before = {"previous_response_id": state["before"]} if state.get("before") else {}

@@ -13,6 +13,7 @@ from turnmill.errors import CallerError
 from turnmill.identity import thread_uuid
 from turnmill.limits import RECORD_BYTES
 
+CORPUS = Path(__file__).parents[3] / "corpus"
 THREAD = "5f0c9d2e-8a53-4a0e-9a1b-3f6d1c2b7e01"
 SSE = 'data: {"type":"start"}\n\ndata: {"type":"finish"}\n\ndata: [DONE]\n\n'
 EVENTS = ({"type": "start"}, {"type": "finish"})
@@ -151,6 +152,20 @@ def test_the_first_events_tell_the_dialect(tmp_path: Path) -> None:
     assert isinstance(stream, Stream)
     assert (stream.dialect, stream.events) == ("vercel-ai", EVENTS)
     assert what.warnings == (f"{tmp_path}/file.sse: read as vercel-ai, by its first events",)
+
+
+@pytest.mark.parametrize(("name", "count"), [("tools-2", 6), ("cut-in-frame", 2)])
+def test_binary_frames_are_published_without_a_dialect(name: str, count: int) -> None:
+    file = CORPUS / "wires" / "bedrock" / f"{name}-frames.bin"
+    (stream,) = read(file, None, {}).recordings
+    assert isinstance(stream, Stream)
+    assert (stream.dialect, len(stream.events)) == ("bedrock", count)
+
+
+def test_a_binary_file_with_a_wrong_frame_is_not_published() -> None:
+    file = CORPUS / "wires" / "bedrock" / "bad-crc-frames.bin"
+    what = read(file, None, {})
+    assert (what.recordings, what.problems) == ((), (f"{file}: a frame has a wrong checksum",))
 
 
 def test_a_dialect_that_is_none(tmp_path: Path) -> None:
