@@ -9,7 +9,6 @@ from pipeline.turns.partial_turns import PARTIAL, with_partials
 from tests.corpus.compare_wires import FOLDER, Recording, recordings
 from topics import json_text
 
-
 # What they stream is whole items, or stays in the turn: what was shown of a run that broke off is not apart.
 IN_TURNS = frozenset({"acp", "codex", "opencode"})
 
