@@ -218,7 +218,7 @@ def _added(messages: Messages, kept: Messages) -> list[int]:
     places = []
     for index, message in enumerate(messages):
         text = json_text.dumps(message)
-        if not left[text]:
+        if left[text] <= 0:
             places.append(index)
         left[text] -= 1
     return places
