@@ -21,7 +21,7 @@ from pipeline.assembly.run_states import RunStates
 from pipeline.kafka.dead_letters import outgoing_letter, without_value
 from pipeline.kafka.outbox import Outbox, Outgoing
 from pipeline.policies.retention import Retention
-from pipeline.stores.keeping import expiry
+from pipeline.stores.database import held_and_erased
 from pipeline.stores.threads import rows, statements, write
 from pipeline.stores.turns import write_turns
 from pipeline.stores.usage import sums as usage_sums
@@ -291,7 +291,7 @@ def held_ones_expire(patch: Patch) -> None:
     async def none(connection: Any, keys: Any) -> set[ThreadKey]:
         return set()
 
-    patch.setattr(expiry, "held_of", none)
+    patch.setattr(held_and_erased, "held_of", none)
 
 
 def late_ones_are_not_held(patch: Patch) -> None:
@@ -312,4 +312,4 @@ def expired_rows_alone(patch: Patch) -> None:
     async def nothing(connection: Any, expired_remnants: Any) -> None:
         pass
 
-    patch.setattr(expiry, "remember", nothing)
+    patch.setattr(held_and_erased, "remember", nothing)

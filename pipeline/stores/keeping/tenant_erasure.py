@@ -82,12 +82,17 @@ async def _erase(
     if some:
         await erase_some()
     await forget_tenant(settings, store, tenant)
-    async with store.writing() as connection:  # the time of the last erasure, by which a restore repeats it
+    await mark_tenant(store, tenant)
+    await scrub(store)
+    return held
+
+
+async def mark_tenant(store: ThreadStore, tenant: str) -> None:
+    """Set the time of a tenant's last erasure, by which a restore repeats it."""
+    async with store.writing() as connection:
         mark = ThreadKey("", tenant or None)
         await connection.execute(delete(erased).where(erased.c.thread_key == key_text(mark)))
         await add_mark(connection, mark)
-    await scrub(store)
-    return held
 
 
 async def forget_tenant(settings: Settings, store: ThreadStore, tenant: str) -> None:

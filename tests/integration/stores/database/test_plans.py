@@ -101,7 +101,7 @@ FILL: Final = (
     SELECT {AT} << 21 | n, 0, 1000 + n / 5, {AT}, 1000 + n % 350, 1, 1, 0, 0, 15 FROM numbers n""",
     f"""INSERT INTO turn_words SELECT {AT} << 21 | n, 't' || n % 50,
         to_tsvector('simple', 'hello rare' || n) || array_to_tsvector(ARRAY['§t' || n % 50]) FROM numbers n""",
-    "INSERT INTO erased SELECT 'gone-' || n, 0 FROM numbers n",
+    """INSERT INTO erased SELECT 'gone-' || n, '["x", null]', 0 FROM numbers n""",
     """INSERT INTO holds SELECT 'held-' || n, '["x", null]', 0 FROM numbers n""",
     """INSERT INTO feedback SELECT 'thread-' || n, 'a', 't' || n % 50, CASE WHEN n % 100 = 0 THEN 'helpful' END,
         json_build_object('v', 1, 'thread_id', 'thread-' || n, 'tenant', 't' || n % 50, 'value', n), n, n

@@ -33,6 +33,7 @@ from pipeline.worker.sinks.role import turn_writer
 from tests.support.stored_threads import thread_keys
 from topics import turn_record
 from topics.thread_key import ThreadKey
+from turnmill.clock import now_ms
 from turnmill.identity import thread_uuid
 
 GONE, KEPT = thread_uuid("gone")[0], thread_uuid("kept")[0]
@@ -227,7 +228,10 @@ async def test_the_store_role_drops_it_with_the_values_that_a_replay_has_kept_ag
     metrics = Metrics()
     work = turn_writer(local_settings, metrics, Outbox(SimpleNamespace(send_batch=deque)))
     batch = [record("gone"), record("kept")]
-    await work.apply([(0, [SimpleNamespace(offset=n, value=turn_record.encode(one)) for n, one in enumerate(batch)])])
+    values = [turn_record.encode(one) for one in batch]
+    await work.apply(
+        [(0, [SimpleNamespace(offset=n, value=value, timestamp=now_ms()) for n, value in enumerate(values)])]
+    )
     await (await work.store.get()).close()
     assert await read_thread(store, ThreadKey(GONE)) is None
     assert await read_thread(store, ThreadKey(KEPT)) is not None

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.stores.content import pack_records
 from pipeline.stores.content import packs as packs_module
 from pipeline.stores.content.pack_records import append
 from pipeline.stores.content.packs import Packs
@@ -130,11 +131,13 @@ def test_a_value_that_is_damaged_is_written_again(tmp_path: Path, monkeypatch: p
     assert b"wrong" not in path.read_bytes()
 
 
-@pytest.mark.parametrize("failing", ["_sync_data", "append"])
-def test_of_a_batch_that_fails_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str) -> None:
+@pytest.mark.parametrize(("module", "failing"), [(packs_module, "_sync_data"), (pack_records, "append")])
+def test_of_a_batch_that_fails_nothing_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: Any, failing: str
+) -> None:
     packs, calls = Packs(tmp_path), 0
     packs.put([(A, b"before")])
-    real = getattr(packs_module, failing)
+    real = getattr(module, failing)
 
     def fails(*args: Any) -> Any:
         nonlocal calls
@@ -144,7 +147,7 @@ def test_of_a_batch_that_fails_nothing_is_left(tmp_path: Path, monkeypatch: pyte
         raise OSError("no room")
 
     with monkeypatch.context() as broken:
-        broken.setattr(packs_module, failing, fails)
+        broken.setattr(module, failing, fails)
         with pytest.raises(OSError, match="no room"):
             packs.put([(A, b"first"), (A, b"second")])
     held = b"".join(path.read_bytes() for path in tmp_path.glob("*.pack"))
