@@ -1,4 +1,4 @@
-"""The steps of an agent whose wire tells its words, calls and results, and not where a call of its model ends.
+"""The steps of an agent, for wires that tell its words, calls and results, but not where a call of its model ends.
 
 What comes when all calls of a response have results begins the next. A text goes on until something else comes. A
 prompt behind an answer begins the next turn of the run; each has its end.
@@ -14,6 +14,7 @@ from pipeline.dialects.asked_parts import retract
 from pipeline.dialects.claude_code.blocks import prompts_of_request
 from pipeline.turns import essence_filters as drop
 from pipeline.turns.losses import Carrier, Loss
+from pipeline.turns.text import join
 from pipeline.turns.tokens import SUMMED_CALLS, at
 from topics.json_text import Fields
 from turnmill.wire.registry import WIRES
@@ -128,15 +129,28 @@ def take_back(builder: Builder, *, repeated: bool = False) -> None:
     """Take back the texts that are open: the model is asked again. `repeated`: all but the last try of those tries."""
     for opened in (builder.open_text, builder.open_thinking):
         for key, part in [*opened.items()]:
-            text = "".join(part.chunks)
-            periods = (n for n in range(1, len(text) // 2 + 1) if repeated and text[n:] == text[:-n])
-            length = next(periods, len(text))
-            taken = (len(text) - 1) // max(length, 1) * length if repeated else len(text)
+            text = join(part.chunks)
+            taken = (len(text) - 1) // (length := _period(text)) * length if repeated and text else len(text)
             if taken > 0 and builder.response is not None:
                 retract(builder, [(builder.response, [Part(part.fields, [text[:taken]])])])
                 part.chunks[:] = [text[taken:]] if repeated else []
             if not repeated:
                 del opened[key]
+
+
+def _period(text: str) -> int:
+    """Return how many characters of a text are repeated, at least once and perhaps cut off; its length if none are.
+
+    By the prefix function of Knuth, Morris and Pratt, as comparing it with each of its ends takes quadratic time.
+    """
+    borders = [0]  # of each beginning of the text: the longest part with which it begins and ends
+    for character in text[1:]:
+        border = borders[-1]
+        while border and character != text[border]:
+            border = borders[border - 1]
+        borders.append(border + (character == text[border]))
+    length = len(text) - borders[-1]
+    return length if 2 * length <= len(text) else len(text)
 
 
 def over(builder: Builder, how: End, usage: Fields | None = None, *, summed: bool = True) -> None:

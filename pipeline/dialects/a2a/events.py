@@ -27,6 +27,7 @@ from pipeline.assembly.parts import Message, Part
 from pipeline.dialects import steps
 from pipeline.dialects.asked_parts import retract
 from pipeline.dialects.wire_values import objects, text_or_none
+from pipeline.turns.text import join
 from pipeline.turns.tokens import counts
 from topics.json_text import Fields
 
@@ -40,7 +41,7 @@ ENDS: Final[dict[str, End]] = {**ABOUT, "failed": "error", "rejected": "error"}
 
 
 def told(event: Any) -> tuple[str, Fields]:
-    """Return what an event tells of what, in either version and binding: ("status", {…}); ("", {}) if it is none."""
+    """Return the kind of an event of any version and binding, and its object: ("status", {…}); ("", {}) of no kind."""
     match event:
         case {"jsonrpc": "2.0", "result": dict(result)}:
             kind = result.get("kind")
@@ -131,7 +132,7 @@ def _artifact(builder: Builder, artifact: Fields, *, append: bool) -> None:
     known: dict[str, tuple[Message, Part]] = builder.scratch["artifacts"]
     if name in known and text:
         response, part = known[name]
-        before = "".join(part.chunks)
+        before = join(part.chunks)
         if not append and not text.startswith(before):
             retract(builder, [(response, [Part(part.fields, [before], done=True)])])
         part.chunks[:] = [before + text if append else text]

@@ -27,6 +27,7 @@ from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Shown, StreamEnd
 from pipeline.dialects import steps
 from pipeline.dialects.wire_values import is_number, object_in, objects, text_or_none
+from pipeline.turns.text import join
 from pipeline.turns.tokens import counts
 from topics.json_text import Fields
 
@@ -105,7 +106,7 @@ def _chunk(builder: Builder, told: Fields, kind: steps.Kind, text: str) -> None:
     if key and not scratch.get("names"):  # what came without an id is the program's
         scratch["names"] = True
         for part in builder.open_text.values():
-            steps.notice(builder, "".join(part.chunks))
+            steps.notice(builder, join(part.chunks))
             part.chunks.clear()
     if scratch.get("again") and any(other != key for other in (*builder.open_text, *builder.open_thinking)):
         steps.take_back(builder)
@@ -121,9 +122,9 @@ def _tool(builder: Builder, told: Fields, call_id: str) -> None:
     }
     match told.get("_meta"):
         case {"terminal_output_delta": {"data": str(piece)}}:
-            now["terminal"] = now.get("terminal", "") + piece
+            now.setdefault("terminal", []).append(piece)
     args, name = now.get("rawInput"), now.setdefault("tool", now.get("name") or now.get("title"))
-    if args is None and "name" not in now:  # Gemini CLI: the title is all that is told of the arguments
+    if args is None and "name" not in now:  # Gemini CLI tells the title of a call, and no arguments
         name, args = now.get("kind"), {"title": now.get("title")}
     beside = {key: now[key] for key in ("title", "kind", "locations") if now.get(key)}
     steps.call(builder, call_id, str(name), args if isinstance(args, dict) else {}, **{"meta:acp": beside})
@@ -138,7 +139,7 @@ def _result(now: Fields) -> Any:
             inner = [piece.get("content") for piece in pieces]
             texts = [text for held in inner if isinstance(held, dict) and isinstance(text := held.get("text"), str)]
             return (
-                now.get("terminal")
+                join(now.get("terminal", []))
                 or "".join(texts)
                 or [piece for piece in pieces if piece.get("type") == "diff"]
                 or None
