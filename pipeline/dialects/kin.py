@@ -109,7 +109,7 @@ def kin(
         state = dict(builder.scratch[STATE])  # an event that can't be translated leaves nothing behind
         try:
             events = list(translated(state, event))
-        except (AttributeError, ValueError) as error:  # another type than is said of a field
+        except (AttributeError, ValueError) as error:  # a field has another type than the wire gives it
             raise Violation(f"no event of {name}: {error!s:.80}") from error
         for each in events:
             handlers.get(each.get(of.wire.kind, ""), of.unknown)(builder, each)

@@ -33,6 +33,11 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
+def texts_of(pieces: Any) -> str:
+    """Return the texts of pieces of content, joined; of any JSON."""
+    return "".join(text_or_empty(piece.get("text")) for piece in objects(pieces))
+
+
 def text_or_json(value: Any) -> str:
     """Return a text as it is, "" for None, and the JSON text of any other value."""
     return value if isinstance(value, str) else "" if value is None else json_text.dumps(value)

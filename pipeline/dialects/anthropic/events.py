@@ -186,7 +186,7 @@ def _end(builder: Builder) -> None:
 
 
 def count(builder: Builder, answer: MessageAnswer) -> None:
-    """Count the tokens that an answer has told so far."""
+    """Count the tokens of an answer that its events have told so far."""
     usage = answer.spent()
     if usage is not None:
         builder.usage(usage, answer.response)

@@ -14,17 +14,13 @@ KINDS: Final = frozenset({"messageStart", "contentBlockStart", "contentBlockDelt
 
 def recognises(event: Any) -> bool:
     """Return whether an event is of this wire: each has a single key, its type."""
+    kind = next(iter(event), "") if isinstance(event, dict) and len(event) == 1 else ""
     match event:
         case {"metadata": {"usage": {"inputTokens": _}}} | {"output": {"message": {"content": list()}}}:
             return True
         case {"chunk": {"bytes": _}}:
-            return len(event) == 1
-    return (
-        isinstance(event, dict)
-        and len(event) == 1
-        and isinstance(event.get(next(iter(event))), dict)
-        and (next(iter(event)) in KINDS or next(iter(event)).endswith(events.FAILED))
-    )
+            return bool(kind)
+    return (kind in KINDS or kind.endswith(events.FAILED)) and isinstance(event[kind], dict)
 
 
 DIALECT: Final[Dialect] = kin(

@@ -23,9 +23,9 @@ from pipeline.assembly.dialect import Handler, Violation
 from pipeline.dialects.anthropic.events import count
 from pipeline.dialects.anthropic.keys import note
 from pipeline.dialects.anthropic.message import merged
-from pipeline.dialects.kin import model_asked
+from pipeline.dialects.kin import delta, model_asked
 from pipeline.dialects.model_calls import calls_of
-from pipeline.dialects.wire_values import objects
+from pipeline.dialects.wire_values import objects, texts_of
 from topics.json_text import Fields
 from turnmill.wire.aws_frames import base64_of
 from turnmill.wire.envelope import loads
@@ -73,7 +73,7 @@ def translate(state: Fields, event: Fields) -> Iterator[Fields]:
         case "contentBlockDelta" if index in results and "toolResult" in told["delta"]:
             results[index]["content"] += told["delta"]["toolResult"]
         case "contentBlockDelta":
-            yield delta(index, told["delta"])
+            yield extended(index, told["delta"])
         case "contentBlockStop" if index in results:
             whole = block({"toolResult": results[index]})
             del results[index]
@@ -91,7 +91,7 @@ def translate(state: Fields, event: Fields) -> Iterator[Fields]:
 
 
 def count_behind(builder: Builder, event: Fields) -> None:
-    """Count the tokens of a call, which are told behind its end, and keep what is told beside them."""
+    """Count the tokens that `metadata` tells of a call, behind its end; keep what it tells beside them."""
     answer = calls_of(builder).answer
     if answer is not None:
         answer.usage = merged(answer.usage, event["usage"])
@@ -112,24 +112,22 @@ def usage(holder: Fields) -> Fields:
     return {**counts, **({"cache_creation": written} if written else {}), **served}
 
 
-def delta(index: Any, told: Fields) -> Fields:
+def extended(index: Any, told: Fields) -> Fields:
     """Return Anthropic's event of a delta; what neither client knows as it is."""
     match told:
         case {"text": str(text)}:
-            change = {"type": "text_delta", "text": text}
+            return delta(index, "text_delta", "text", text)
         case {"toolUse": {"input": str(text)}}:
-            change = {"type": "input_json_delta", "partial_json": text}
+            return delta(index, "input_json_delta", "partial_json", text)
         case {"reasoningContent": {"text": str(text)}}:
-            change = {"type": "thinking_delta", "thinking": text}
+            return delta(index, "thinking_delta", "thinking", text)
         case {"reasoningContent": {"signature": str(signature)}}:
-            change = {"type": "signature_delta", "signature": signature}
+            return delta(index, "signature_delta", "signature", signature)
         case {"reasoningContent": {"redactedContent": _}}:  # a block without a start
             return {"type": "content_block_start", "index": index, "content_block": block(told)}
         case {"citation": citation}:
-            change = {"type": "citations_delta", "citation": citation}
-        case _:
-            change = {"type": "delta", **told}
-    return {"type": "content_block_delta", "index": index, "delta": change}
+            return delta(index, "citations_delta", "citation", citation)
+    return {"type": "content_block_delta", "index": index, "delta": {"type": "delta", **told}}
 
 
 def block(told: Any) -> Fields:
@@ -138,7 +136,7 @@ def block(told: Any) -> Fields:
         case {"text": str(text)} | {"guardContent": {"text": {"text": str(text)}}}:
             return {"type": "text", "text": text}
         case {"citationsContent": {"content": list(pieces)} as cited}:
-            return {"type": "text", "text": _joined(pieces), "citations": cited.get("citations")}
+            return {"type": "text", "text": texts_of(pieces), "citations": cited.get("citations")}
         case {"toolUse": dict(call)}:
             rest = {key: value for key, value in call.items() if key not in ("toolUseId", "type")}
             kind = call.get("type", "tool_use")
@@ -187,10 +185,6 @@ def _value(content: Any) -> Any:
 
 def _rest(told: Fields, *known: str) -> Fields:
     return {key: value for key, value in told.items() if key not in (*known, "p")}  # `p` is padding
-
-
-def _joined(pieces: list[Any]) -> str:
-    return "".join(str(piece.get("text", "")) for piece in objects(pieces))
 
 
 def body(request: Any) -> Any:

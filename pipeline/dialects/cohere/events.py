@@ -19,7 +19,7 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from pipeline.dialects.kin import model_asked
+from pipeline.dialects.kin import delta, model_asked
 from pipeline.dialects.wire_values import object_in, objects
 from topics.json_text import Fields
 
@@ -50,12 +50,12 @@ def translate(state: Fields, event: Fields) -> Iterator[Fields]:
             yield {"type": "content_block_start", "index": index, "content_block": told["content"]}
         case "content-delta":
             key = "thinking" if "thinking" in told["content"] else "text"
-            yield _delta(index, {"type": f"{key}_delta", key: told["content"][key]})
+            yield delta(index, f"{key}_delta", key, told["content"][key])
         case "tool-plan-delta":
             if not state.get("plan"):
                 state["plan"] = True
                 yield {"type": "content_block_start", "index": PLAN, "content_block": {"type": "thinking"}}
-            yield _delta(PLAN, {"type": "thinking_delta", "thinking": told["tool_plan"]})
+            yield delta(PLAN, "thinking_delta", "thinking", told["tool_plan"])
         case "tool-call-start":
             call = told["tool_calls"]
             block = {"type": "tool_use", "id": call["id"], "name": call["function"]["name"]}
@@ -66,7 +66,7 @@ def translate(state: Fields, event: Fields) -> Iterator[Fields]:
             yield _arguments(index, told["tool_calls"])
         case "citation-start":
             cited = told["citations"]
-            yield _delta(cited.get("content_index", index), {"type": "citations_delta", "citation": cited})
+            yield delta(cited.get("content_index", index), "citations_delta", "citation", cited)
         case "message-end":
             yield from _ended(event["delta"])
         case "content-end" | "tool-call-end" | "citation-end":
@@ -76,11 +76,7 @@ def translate(state: Fields, event: Fields) -> Iterator[Fields]:
 
 
 def _arguments(index: int, call: Fields) -> Fields:
-    return _delta(CALLS + index, {"type": "input_json_delta", "partial_json": call["function"]["arguments"]})
-
-
-def _delta(index: int, delta: Fields) -> Fields:
-    return {"type": "content_block_delta", "index": index, "delta": delta}
+    return delta(CALLS + index, "input_json_delta", "partial_json", call["function"]["arguments"])
 
 
 def _ended(told: Fields) -> Iterator[Fields]:

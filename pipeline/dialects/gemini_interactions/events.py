@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from pipeline.dialects.kin import CANCELLED, Blocks, delta
-from pipeline.dialects.wire_values import number_or_none, objects
+from pipeline.dialects.wire_values import number_or_none, objects, texts_of
 from topics.json_text import Fields
 
 # google-genai 3.6.1, Interaction.status. The others are failures.
@@ -65,8 +65,7 @@ def block(step: Fields) -> Fields:
     """Return a step's content as a block of Anthropic's."""
     kind = str(step.get("type"))
     if kind == "thought":
-        summary = "".join(str(each.get("text")) for each in objects(step.get("summary")))
-        return {"type": "thinking", "thinking": summary, "signature": step.get("signature")}
+        return {"type": "thinking", "thinking": texts_of(step.get("summary")), "signature": step.get("signature")}
     if kind.endswith(BUILTIN):
         call = {"id": step.get("id"), "name": step.get("name") or kind.removesuffix(BUILTIN)}
         return {"type": "tool_use" if kind == CALL else "server_tool_use", **call, "input": step.get("arguments")}

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from pipeline.dialects.kin import Blocks, delta, model_asked
-from pipeline.dialects.wire_values import object_in, objects
+from pipeline.dialects.wire_values import object_in, objects, texts_of
 from topics.json_text import Fields
 
 COUNTS: Final = {"prompt_tokens": "input_tokens", "completion_tokens": "output_tokens"}
@@ -86,9 +86,7 @@ def _piece(blocks: Blocks, key: Any, piece: Fields) -> Iterator[Fields]:
             yield delta(blocks.index, "text_delta", "text", text)
         case {"type": "thinking", "thinking": thinking}:
             yield from blocks.start(key, {"type": "thinking"})
-            said = (
-                thinking if isinstance(thinking, str) else "".join(str(each.get("text")) for each in objects(thinking))
-            )
+            said = thinking if isinstance(thinking, str) else texts_of(thinking)
             yield delta(blocks.index, "thinking_delta", "thinking", said)
         case {"type": "tool_reference"} if blocks.index >= 0:
             yield delta(blocks.index, "citations_delta", "citation", piece)
