@@ -101,7 +101,7 @@ class World:
         patch.setattr(state_reads, "read_once", reading.read_once)
         patch.setattr(state_reads, "TemporaryFile", self.disk.file)
         patch.setattr(sinks_role, "ThreadStore", self.database)
-        patch.setattr(housekeeping, "agreed_time", _only_clock)
+        patch.setattr(housekeeping, "AgreedClock", lambda connect: _only_clock)
         answer_by_methods(patch, Database)
         if self.scenario.retention:
             retention.patch(self, patch)
@@ -262,6 +262,6 @@ def spool_closed(descriptors: Any) -> None:
         os.close(descriptor)
 
 
-async def _only_clock(connect: Any) -> int:
+async def _only_clock() -> int:
     """The time of the one clock that there is here."""
     return housekeeping.now_ms()

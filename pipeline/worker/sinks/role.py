@@ -40,7 +40,7 @@ def store_work(settings: Settings, metrics: Metrics, producer: Producer) -> Stor
     def connect(topic: Topic) -> Awaitable[KafkaProducer]:
         return connected(settings, topic.full_name(settings.topic_prefix))
 
-    clock = partial(housekeeping.agreed_time, connect)
+    clock = housekeeping.AgreedClock(connect)
     housekeepers = (
         housekeeping.Summing(store, wanted=settings.usage_sums),
         expiring_of(settings, store, metrics, clock),

@@ -45,7 +45,7 @@ async def test_a_clock_that_is_a_year_ahead_expires_nothing(
     async with await ThreadStore.open(store_url, migrate=True) as store:
         await write_turns(store, [said("stored"), make_record("of January")])
         await add_audit(store, [Entry(now, "ann", "", "", "token.make", "t", None, "done")], notify=False)
-        work = store_work(settings, Metrics(), NoProducer())  # type: ignore[arg-type]
+        work = store_work(settings, Metrics(), NoProducer())
         steps = [each for each in work.housekeepers if isinstance(each, Expiring | AuditKeeping)]
         assert len(steps) == 2
         with caplog.at_level(logging.ERROR):
@@ -55,8 +55,8 @@ async def test_a_clock_that_is_a_year_ahead_expires_nothing(
         assert len(await store.rows(audit.select())) == 1
         assert "ahead of the broker's" in caplog.text
 
-        writer = turn_writer(settings, Metrics(), Outbox(NoProducer(), lambda letter: letter))  # type: ignore[arg-type,return-value]
-        value = turn_record.encode(said("on its way"))  # type: ignore[arg-type]
+        writer = turn_writer(settings, Metrics(), Outbox(NoProducer(), lambda letter: letter))
+        value = turn_record.encode(said("on its way"))
         record = ConsumerRecord("turns", 0, 7, now, 1, b"k", value, None, -1, len(value), ())
         await writer.apply([(0, [record])])
         assert len([key async for key in thread_keys(store)]) == 2
