@@ -84,9 +84,9 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command and its arguments. An unknown name that is like a command's is an error that says so."""
-        alike = get_close_matches(args[0], COMMANDS, 1)
-        if args[0] not in COMMANDS and alike and not args[0].startswith("-"):
+        """Return the command and its arguments. Raises UsageError, which names the command that is meant."""
+        alike = [] if args[0] in COMMANDS or args[0].startswith("-") else get_close_matches(args[0], COMMANDS, 1)
+        if alike:
             raise click.UsageError(f"There is no command {args[0]!r}: is {alike[0]!r} meant?", ctx)
         return super().resolve_command(ctx, args)
 

@@ -24,15 +24,14 @@ def load_settings(environ: Mapping[str, str] | None = None, **overrides: Any) ->
     from turnmill.settings import ClientSettings  # noqa: PLC0415  # it is loaded when it is needed
 
     environ = os.environ if environ is None else environ
-    misspelt = [problem for problem in unknown(ClientSettings, environ) if problem.endswith("?")]
-    return read(ClientSettings, environ, overrides, misspelt)
+    return read(ClientSettings, environ, overrides, unknown(ClientSettings, environ, misspelt=True))
 
 
-def unknown(kind: type[ClientSettings], environ: Mapping[str, str]) -> list[str]:
-    """Return an error for each of our variables that is no setting of this class; with "?", if it looks misspelt."""
+def unknown(kind: type[ClientSettings], environ: Mapping[str, str], *, misspelt: bool = False) -> list[str]:
+    """Return an error for each of our variables that is no setting of this class; `misspelt`: that looks like one."""
     from difflib import get_close_matches  # noqa: PLC0415  # as above
 
-    from turnmill.settings import PREFIX  # noqa: PLC0415
+    from turnmill.settings import PREFIX  # noqa: PLC0415  # as above
 
     ours = {PREFIX + name.upper() for name in kind.model_fields}
     return [
@@ -40,7 +39,7 @@ def unknown(kind: type[ClientSettings], environ: Mapping[str, str]) -> list[str]
         + (f": is {alike[0]} meant?" if alike else "; `turnmill settings` lists them")
         for name in sorted(environ)
         if name.startswith(PREFIX) and name not in ours
-        for alike in [get_close_matches(name, ours, 1, SIMILARITY)]
+        if (alike := get_close_matches(name, ours, 1, SIMILARITY)) or not misspelt
     ]
 
 
