@@ -25,7 +25,7 @@ from pipeline.assembly.spilled_run import SpilledRun
 from topics.state import Closed, RunKey
 from turnmill.shares import Shares
 
-SLACK: Final = 1_000  # deadlines that are kept though their runs have gone on
+SLACK: Final = 1_000  # outdated deadlines that the heap may hold: their runs have had records since
 
 
 class State(StrEnum):
@@ -134,7 +134,7 @@ class RunStates:
         self.expecting: dict[bytes, Entry] = {}  # the expected records of open runs, by their heads
         self.spilled: dict[RunKey, SpilledRun] = {}
         self.spilled_weight = 0  # approximate memory of spilled runs
-        self._deadlines: list[tuple[int, int, RunKey]] = []  # a heap, numbered; some are of runs that have gone on
+        self._deadlines: list[tuple[int, int, RunKey]] = []  # a heap, numbered; some are outdated
         self._numbered = 0
         self.reopenable: OrderedDict[RunKey, SpilledRun] = OrderedDict()  # in the order in which they were closed
         self.marks = Marks()  # of reopenable and closed runs

@@ -78,7 +78,8 @@ async def cluster_of(client: Any) -> ClusterInfo:
     """Return the cluster of a connected client."""
     described = await client.describe_cluster()
     brokers = sorted((b["node_id"], f"{b['host']}:{b['port']}") for b in described["brokers"])
-    offers = (await client._send_request(ApiVersionRequest())).api_versions  # noqa: SLF001
+    # The client has no public call for a request of one's making.
+    offers = (await client._send_request(ApiVersionRequest())).api_versions  # noqa: SLF001  # as said
     return ClusterInfo(described["cluster_id"], tuple(brokers), frozenset(row[0] for row in offers))
 
 
@@ -86,7 +87,7 @@ async def partitions_of(client: Any, names: Iterable[str]) -> dict[str, list[Par
     """Return the partitions of each topic, in order, without offsets; missing topics are left out."""
     # Not `describe_topics`: brokers with auto.create.topics.enable, which is on as it comes, create what that asks for.
     request = MetadataRequest(list(names), allow_auto_topic_creation=False)
-    answer = await client._send_request(request)  # noqa: SLF001
+    answer = await client._send_request(request)  # noqa: SLF001  # as in `cluster_of`
     return {
         topic["topic"]: sorted(map(_partition, topic["partitions"]), key=lambda partition: partition.id)
         for topic in answer.to_object()["topics"]
@@ -182,10 +183,8 @@ async def _committed(client: Any, group: str) -> dict[Any, int]:
         try:
             offsets = await client.list_consumer_group_offsets(group)
             return {partition: row.offset for partition, row in offsets.items() if row.offset >= 0}
-        except (
-            errors.GroupCoordinatorNotAvailableError,
-            errors.GroupLoadInProgressError,
-        ):  # the first group creates its topic
+        except (errors.GroupCoordinatorNotAvailableError, errors.GroupLoadInProgressError):
+            # The first group creates the brokers' topic of groups.
             await asyncio.sleep(0.1)
 
 

@@ -11,7 +11,7 @@ import httpx
 from tests.attack.attack import Attack
 from tests.attack.cost import bounded
 from tests.attack.poison import record
-from tests.attack.stage import Stage
+from tests.attack.stage import Said, Stage
 from turnmill.identity import thread_uuid
 
 NESTED: Final[list[Any]] = [[]] * 20_000  # 60 KB as JSON, megabytes as Python objects with levels
@@ -87,6 +87,10 @@ async def blinded_audit(stage: Stage) -> None:
         for first in range(0, 1_200, AT_ONCE):
             await asyncio.gather(*(strangers.get(f"/v1/threads/{first + n}") for n in range(AT_ONCE)))
     assert (await stage.acme.get(f"/v1/threads/{said.thread}?format=vercel-ai")).status_code == 200
+    await export_is_noted(stage, said)
+
+
+async def export_is_noted(stage: Stage, said: Said) -> None:
     wanted = thread_uuid(said.thread, "acme")[0]
 
     async def noted() -> bool:

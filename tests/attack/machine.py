@@ -17,13 +17,12 @@ import httpx
 
 from pipeline.policies.pools import CLAIMS, COMMANDS
 from tests.attack.attack import Attack
-from tests.attack.commanding import AT_ONCE, NESTED, opened
+from tests.attack.commanding import AT_ONCE, NESTED, export_is_noted, opened
 from tests.attack.cost import MIB, bounded
 from tests.attack.erasing import SETTINGS
 from tests.attack.poison import record
 from tests.attack.stage import Stage, spoken
 from tests.support.gateways import client
-from turnmill.identity import thread_uuid
 
 MANY: Final = 400  # large requests at a door
 REMEMBERED: Final = 10_050  # small ones, at a door that takes an id of the caller's
@@ -232,13 +231,7 @@ async def strangers(stage: Stage) -> None:
             statuses = await many(nobody, door, "t", {}, 1 + OTHERS // len(guarded))
             assert statuses == {401}, f"{door.method} {door.path}: {statuses}"
     assert (await stage.acme.get(f"/v1/threads/{said.thread}?format=vercel-ai")).status_code == 200
-    wanted = thread_uuid(said.thread, "acme")[0]
-
-    async def noted() -> bool:
-        entries = (await stage.operator.get("/v1/audit?what=thread.export&limit=500")).json()["records"]
-        return any(entry["subject"] == wanted for entry in entries)
-
-    await stage.within_progress(noted, lambda: "an export is in no entry")
+    await export_is_noted(stage, said)
 
 
 async def odd(stage: Stage) -> None:

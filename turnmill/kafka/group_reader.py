@@ -71,9 +71,8 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         self._committing = asyncio.Lock()
         self._commit_at = 0.0
         self._placing: asyncio.Task[None] | None = None
-        self._refused: errors.KafkaError | None = (
-            None  # for `poll` to raise: the broker refuses to report start positions
-        )
+        # For `poll` to raise: the broker refuses to report start positions.
+        self._refused: errors.KafkaError | None = None
 
     # ---- reading
 

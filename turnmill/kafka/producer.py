@@ -18,10 +18,8 @@ CONNECT_TIMEOUT: Final = 10.0  # seconds
 TOPIC_TIMEOUT: Final = 3.0  # seconds until the queried broker knows a topic that has just been created
 REQUEST_TIMEOUT_MS: Final = 10_000
 BATCH_BYTES: Final = 512 * 1024  # of a partition's batch in a produce request
-REFUSED: Final = (
-    errors.MessageSizeTooLargeError,
-    errors.RecordListTooLargeError,
-)  # permanent: a retry would fail again
+# Permanent: a retry would fail again.
+REFUSED: Final = (errors.MessageSizeTooLargeError, errors.RecordListTooLargeError)
 
 log = logging.getLogger(__name__)
 

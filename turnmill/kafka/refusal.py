@@ -58,7 +58,7 @@ async def _brokers(address: str, options: dict[str, Any]) -> list[str]:
     host, port = host_port(address)
     connection = await create_conn(host, port, request_timeout_ms=int(ANSWER_TIMEOUT * 1000), **options)
     try:
-        if lacking := [name for key, name in NEEDED.items() if key not in connection._versions]:  # noqa: SLF001
+        if lacking := [name for key, name in NEEDED.items() if key not in connection._versions]:  # noqa: SLF001  # has no name
             raise errors.IncompatibleBrokerVersion(", ".join(lacking))
         metadata = await connection.send(MetadataRequest([]))
         if not metadata.brokers:

@@ -84,7 +84,7 @@ class Decoder:
         if self._cutter is not None:
             return self._feed_objects(self._cutter, chunk)
         if self._frames is not None and chunk:
-            if self._stopped or self._line or chunk[0] == 0:
+            if self._line or chunk[0] == 0:
                 return self._feed_frames(self._frames, chunk)
             self._frames = None
         if self._after_cr and chunk:

@@ -51,7 +51,7 @@ def turnmill_mock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Ser
 @contextmanager
 def _serving(names: tuple[str, ...], speed: float | None, *, strict: bool) -> Iterator[Served]:
     """Serve from a thread with its own event loop, since the test may block, or have a loop itself."""
-    from pipeline.cli.mock.command import load_calls  # noqa: PLC0415  # whoever doesn't use the fixture loads none of it
+    from pipeline.cli.mock.command import load_calls  # noqa: PLC0415  # only users of the fixture load it
     from pipeline.cli.mock.matching import Tape  # noqa: PLC0415  # as above
     from pipeline.cli.mock.serving import Mock  # noqa: PLC0415  # as above
     from turnmill.loop_thread import LoopThread  # noqa: PLC0415  # as above

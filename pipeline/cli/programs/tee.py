@@ -16,7 +16,7 @@ CHUNK_BYTES = 65_536
 
 
 async def tee(child: Process, publisher: Publisher, agent: str) -> None:
-    """Read the program's output to its end. What can't be published is told on stderr, and never hurts the program."""
+    """Read the program's output to its end. If it can't be published, say so on stderr, and let the program go on."""
     held: list[bytes] = []
     recognition, dialect = Recognition(), None
     output = _passed(child)

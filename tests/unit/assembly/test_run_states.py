@@ -6,13 +6,17 @@ from itertools import product
 from typing import Any, Final
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pipeline.assembly import run_states
+from pipeline.assembly.deadlines import overdue_spilled
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.parked_runs import park
 from pipeline.assembly.partition import Partition
 from pipeline.assembly.records import StoredRecord
 from pipeline.assembly.run_states import TRANSITIONS, Event, ImpossibleTransition, State, next_state
+from pipeline.assembly.spilled_run import SpilledRun
 from tests.support.partitions import built, fed, partition_of, remembered
 from tests.support.run_moves import Row, RunMoves
 from tests.support.toy import START, THREAD, TOY, TOYS, Log, envelope, text
@@ -238,3 +242,15 @@ def test_a_run_that_is_spilled_again_and_again_has_few_deadlines() -> None:
     assert len(partition.runs.spilled) == 1
     partition.tick(START + seq + 1001)
     assert not partition.runs.spilled
+
+
+TIMES = st.integers(0, 50)
+
+
+@given(TIMES, TIMES, TIMES | st.none(), TIMES | st.none(), st.integers(0, 200))
+def test_a_spilled_run_is_overdue_after_its_earliest_deadline(
+    opened: int, last: int, gap: int | None, ended: int | None, now: int
+) -> None:
+    limits = Limits(idle_ms=40, run_ms=90, gap_ms=20, grace_ms=10)
+    spilled = SpilledRun([], last, opened, gap_at=gap, ended_at=ended)
+    assert (overdue_spilled(spilled, now, limits) is not None) == (now > spilled.due_at(limits))
