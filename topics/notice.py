@@ -5,6 +5,7 @@
 | `thread.deleted` | thread_id | `reason`: `deleted`, by somebody, or `expired`, by retention |
 | `budget.reached` | the budget's name | a `BudgetReached` |
 | `command.unanswered` | thread_id | `command_id`, `kind` (stop, steer, answer), `by`, and `run_id` if it is known |
+| `clock.ahead` | its id | `seen`: the time of the others, `told`: that of the clock which is ahead, epoch ms |
 | `audit.recorded` | its id | an `AuditRecorded`, if there are webhooks |
 | `store.changed` | its id, on the topic of facts | `table`, `key`, `row` (null if deleted), `n`: the largest holds |
 
@@ -21,12 +22,14 @@ VERSION: Final = notice.VERSION
 THREAD_DELETED: Final = "thread.deleted"
 BUDGET_REACHED: Final = "budget.reached"
 COMMAND_UNANSWERED: Final = "command.unanswered"
+CLOCK_AHEAD: Final = "clock.ahead"
 AUDIT_RECORDED: Final = "audit.recorded"
 STORE_CHANGED: Final = "store.changed"
 NEEDED: Final[dict[str, dict[str, type]]] = {  # type -> the required fields of its data, and their types
     THREAD_DELETED: {"reason": str},
     COMMAND_UNANSWERED: {"command_id": str, "kind": str, "by": str},
     BUDGET_REACHED: {"budget": str, "level": int, "used": int, "limit": int, "unit": str, "start": int, "end": int},
+    CLOCK_AHEAD: {"seen": int, "told": int},
     STORE_CHANGED: {"n": int, "table": str, "key": str},
     AUDIT_RECORDED: dict.fromkeys(("who", "token", "address", "action", "subject", "outcome"), str),
 }

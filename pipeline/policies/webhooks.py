@@ -19,13 +19,16 @@ from urllib.parse import urlsplit
 import orjson
 
 from pipeline.policies.entries import entries, same_name
-from topics.notice import AUDIT_RECORDED, BUDGET_REACHED, COMMAND_UNANSWERED, THREAD_DELETED
+from topics.notice import AUDIT_RECORDED, BUDGET_REACHED, CLOCK_AHEAD, COMMAND_UNANSWERED, THREAD_DELETED
 from topics.thread_key import ThreadKey
 
 TURN_COMPLETED: Final = "turn.completed"
 TURN_INTERRUPTED: Final = "turn.interrupted"
 FEEDBACK_GIVEN: Final = "feedback.given"
-DEFAULT: Final = (TURN_COMPLETED, TURN_INTERRUPTED, THREAD_DELETED, BUDGET_REACHED, COMMAND_UNANSWERED, FEEDBACK_GIVEN)
+DEFAULT: Final = (
+    *(TURN_COMPLETED, TURN_INTERRUPTED, THREAD_DELETED, BUDGET_REACHED, COMMAND_UNANSWERED, FEEDBACK_GIVEN),
+    CLOCK_AHEAD,
+)
 EVENTS: Final = (*DEFAULT, AUDIT_RECORDED)  # the last only on request, since it reports what people do
 SECRET_PREFIX: Final = "whsec_"  # noqa: S105  # the prefix of secrets, no secret itself
 SECRET_BYTES: Final = (24, 64)  # the bounds in the specification

@@ -16,7 +16,7 @@ from pipeline.stores.content import store as content
 from pipeline.stores.database import opened
 from pipeline.worker.assemble import outgoing_results, state_reads
 from pipeline.worker.host import commits, group_work
-from pipeline.worker.sinks import housekeeping
+from pipeline.worker.sinks import agreed_clock
 from pipeline.worker.sinks import metrics as metrics_role
 from pipeline.worker.sinks import role as sinks_role
 from tests.simulation import loop as loop_module
@@ -101,7 +101,7 @@ class World:
         patch.setattr(state_reads, "read_once", reading.read_once)
         patch.setattr(state_reads, "TemporaryFile", self.disk.file)
         patch.setattr(sinks_role, "ThreadStore", self.database)
-        patch.setattr(housekeeping, "AgreedClock", lambda connect: _only_clock)
+        patch.setattr(agreed_clock, "AgreedClock", lambda connect, store: _only_clock)
         answer_by_methods(patch, Database)
         if self.scenario.retention:
             retention.patch(self, patch)
@@ -264,4 +264,4 @@ def spool_closed(descriptors: Any) -> None:
 
 async def _only_clock() -> int:
     """The time of the one clock that there is here."""
-    return housekeeping.now_ms()
+    return agreed_clock.now_ms()

@@ -20,6 +20,7 @@ from pipeline.stores.content.offload import Offload
 from pipeline.stores.content.store import ContentStore, Ref
 from pipeline.stores.database.keys import key_of
 from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.keeping.believed_time import believed_time
 from pipeline.stores.threads.reading import erased_among
 from pipeline.stores.turns import compare_turns, write_turns
 from pipeline.turns.times import iso
@@ -139,7 +140,8 @@ async def _replay(
             if store is None:
                 counts["new"] += len({record["turn_id"] for record in records})
                 return
-            result = await (compare_turns if dry_run else write_turns)(store, records, settings.kept_for, now_ms())
+            now = now_ms() if dry_run else await believed_time(store, now_ms())
+            result = await (compare_turns if dry_run else write_turns)(store, records, settings.kept_for, now)
             for key in () if dry_run else result.erased:  # as the store role does
                 await contents.delete_thread(key)
             erased = sum(key_of(record) in result.erased for record in records)

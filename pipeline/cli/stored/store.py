@@ -18,6 +18,7 @@ from pipeline.settings import load
 from pipeline.stores.archive.turn_archive import lake_of
 from pipeline.stores.database import migrate as migrations
 from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.keeping.believed_time import believed_time
 from pipeline.stores.keeping.erasure import erase_all
 from pipeline.stores.keeping.expiry import Expired, Expiry
 from pipeline.stores.keeping.tenant_erasure import forget_tenant
@@ -26,6 +27,7 @@ from pipeline.stores.threads.reading import count_rows
 from pipeline.stores.usage.summing import compare_sums, sum_up
 from pipeline.stores.usage.sums import Compared
 from pipeline.stores.usage.time_buckets import MINUTE, label
+from pipeline.turns.times import iso
 from pipeline.worker.repair import restoring
 from turnmill.clock import now_ms
 from turnmill.errors import CallerError
@@ -91,18 +93,22 @@ def sums(*, repair: bool) -> None:
 
 @store.command(short_help="Delete the threads whose retention is over.")
 @click.option("--dry-run", is_flag=True, help="Print what would be deleted, and change nothing.")
-def expire(*, dry_run: bool) -> None:
+@click.option("--accept-time", is_flag=True, help="Take this machine's time as right, though the workers' was not it.")
+def expire(*, dry_run: bool, accept_time: bool) -> None:
     """Delete now what has expired by TURNMILL_STORE_RETENTION, as the store role does gradually.
 
     A thread is deleted as a whole once its newest turn is older than that, unless it is held. Its large values and its
     rows in the archive are deleted, too; the sums of usage still include it.
+
+    While clocks are more than an hour ahead of all that was seen before, nothing expires; if they are right,
+    --accept-time says so, to the workers, too.
     """
     settings = load()
     if not settings.kept_for.bounded:
         raise CallerError("nothing expires: set TURNMILL_STORE_RETENTION, as 90d")
     if not dry_run:
         set_up(settings.log_level, settings.log_format)
-    expired = in_store(lambda opened: _expire(Expiry(settings, opened), dry_run=dry_run))
+    expired = in_store(lambda opened: _expire(Expiry(settings, opened), dry_run=dry_run, sure=accept_time))
     values = f"{many(expired.objects, 'large value')} of {many(expired.bytes, 'byte')}"
     archived = f", {many(expired.archived, 'row')} of the archive" if settings.archive is not None else ""
     what = f"{many(expired.threads, 'thread')} of {many(expired.turns, 'turn')}, {values}{archived}"
@@ -111,8 +117,13 @@ def expire(*, dry_run: bool) -> None:
         click.echo(f"{many(expired.held, 'thread')} held, and left: `turnmill threads hold` lists them")
 
 
-async def _expire(expiry: Expiry, *, dry_run: bool) -> Expired:
+async def _expire(expiry: Expiry, *, dry_run: bool, sure: bool) -> Expired:
     now = now_ms()
+    if (believed := await believed_time(expiry.store, now, sure=sure)) < now:
+        raise CallerError(
+            f"this machine's time, {iso(now)}, is more than an hour past the latest that workers and agents agreed on, "
+            f"{iso(believed)}: if it is right, add --accept-time"
+        )
     expected = await expiry.would_go(now)
     if dry_run:
         return expected

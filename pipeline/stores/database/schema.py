@@ -331,13 +331,14 @@ expired = Table(
     Index("expired_due", "due", "thread_key"),  # those that are due
 )
 
-# One row: the lease of the process that runs the expiry, and until when it is valid.
+# One row: the lease of the process that runs the expiry, and until when it is valid; the latest time that was believed.
 expiry_state = Table(
     "expiry_state",
     metadata,
     Column("id", Integer, primary_key=True, autoincrement=False),
     Column("holder", Text, nullable=False),
     Column("until", BigInteger, nullable=False),
+    Column("believed", BigInteger, nullable=False),
 )
 
 # Notices on their way to their topic. `due`: from when on any process may publish it; null once it is published. Until

@@ -5,11 +5,8 @@ Several workers may do the same at once, unless a class says otherwise.
 
 import asyncio
 import logging
-import math
-import time
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Final
 
@@ -44,7 +41,6 @@ INDEX_INTERVAL: Final = 60.0  # if nothing was left; other store roles may have 
 INDEX_MORE_INTERVAL: Final = 0.6
 INDEX_STEP_SECONDS: Final = 0.2  # the length of a step, some transactions; others write in the pause after it
 AUDIT_INTERVAL: Final = 3600.0
-CLOCK_INTERVAL: Final = 60.0  # after which the broker is asked for its time again
 AUDIT_MORE_INTERVAL: Final = 0.6
 SPENT_INTERVAL: Final = 30.0
 BUDGETS_INTERVAL: Final = 10.0
@@ -263,36 +259,6 @@ class Expiring(Housekeeper):
                 return EXPIRY_INTERVAL
             await asyncio.sleep(EXPIRY_PAUSE)
         return 0.0
-
-
-@dataclass(slots=True)
-class AgreedClock:
-    """The earlier of this machine's time and the broker's, so that nothing expires by the word of one clock.
-
-    The broker is asked once in CLOCK_INTERVAL; in between its time goes on by the monotonic clock.
-    """
-
-    connect: Connect
-    _broker: int = 0  # epoch ms
-    _asked: float = -math.inf  # when that was its time, by the monotonic clock
-
-    async def __call__(self) -> int:
-        """Return it, in epoch ms. Raises BrokerError, and the client's errors."""
-        if time.monotonic() - self._asked > CLOCK_INTERVAL:
-            self._broker, self._asked = await _broker_time(self.connect), time.monotonic()
-            if (ahead := now_ms() - self._broker) > HOUR_MS:
-                log.error("this machine's clock is %d s ahead of the broker's: what expires waits", ahead // 1000)
-        return min(now_ms(), self._broker + int((time.monotonic() - self._asked) * 1000))
-
-
-async def _broker_time(connect: Connect) -> int:
-    """Return the time that the broker gives to a record that nobody reads."""
-    producer = await connect(FACTS)
-    try:
-        asked: NoticeRecord = {"v": notice.VERSION, "id": "clock", "type": "clock.read", "at": 0, "data": {}}
-        return int((await (await producer.send(b"clock", notice.encode(asked), None))).timestamp)
-    finally:
-        await producer.close()
 
 
 class Notifying(Housekeeper):

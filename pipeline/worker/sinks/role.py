@@ -14,7 +14,7 @@ from pipeline.stores.database.opened import Opened
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.expiry import Expiry
 from pipeline.worker.host.group_work import GroupWork
-from pipeline.worker.sinks import housekeeping
+from pipeline.worker.sinks import agreed_clock, housekeeping
 from pipeline.worker.sinks.archive import ArchiveOf, ArchiveWork
 from pipeline.worker.sinks.housekeeping import Clock, OpenStore, Spending
 from pipeline.worker.sinks.store import Burying, FeedbackWriter, StoreWork, TurnWriter
@@ -40,7 +40,7 @@ def store_work(settings: Settings, metrics: Metrics, producer: Producer) -> Stor
     def connect(topic: Topic) -> Awaitable[KafkaProducer]:
         return connected(settings, topic.full_name(settings.topic_prefix))
 
-    clock = housekeeping.AgreedClock(connect)
+    clock = agreed_clock.AgreedClock(connect, store)
     housekeepers = (
         housekeeping.Summing(store, wanted=settings.usage_sums),
         expiring_of(settings, store, metrics, clock),

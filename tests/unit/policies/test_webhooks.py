@@ -111,6 +111,7 @@ def test_urls_and_events() -> None:
         "budget.reached",
         "command.unanswered",
         "feedback.given",
+        "clock.ahead",
     )
 
 

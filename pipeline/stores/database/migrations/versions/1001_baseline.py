@@ -11,6 +11,7 @@ from sqlalchemy import JSON, Table
 
 from pipeline.stores.database.ids import COUNTER
 from pipeline.stores.database.schema import CHANGED, NOTED, compatibility, expiry_state, metadata, usage_state
+from turnmill.clock import now_ms
 
 revision = "1001"
 down_revision = None
@@ -50,7 +51,7 @@ def upgrade() -> None:
     postgres = op.get_bind().dialect.name == "postgresql"
     metadata.create_all(op.get_bind())
     op.bulk_insert(usage_state, [{"id": 1, "kept": True}])
-    op.bulk_insert(expiry_state, [{"id": 1, "holder": "", "until": 0}])
+    op.bulk_insert(expiry_state, [{"id": 1, "holder": "", "until": 0, "believed": now_ms()}])
     op.bulk_insert(compatibility, [{"oldest": revision}])
     for statement in (f"CREATE SEQUENCE {COUNTER}",) if postgres else SQLITE:
         op.execute(statement)
