@@ -5,7 +5,7 @@ from typing import NotRequired, TypedDict
 from turnmill.wire import feedback_record
 
 VERSION = feedback_record.VERSION
-SAID_ELSEWHERE = ("v", "tenant", "thread_id")  # left out, since fields of the document contain them
+LEFT_OUT = ("v", "tenant", "thread_id", "by_id")  # fields of the document contain them, or nobody can read them
 
 
 class FeedbackRecord(TypedDict):
@@ -23,6 +23,7 @@ class FeedbackRecord(TypedDict):
     message: NotRequired[int]  # the index of a message in the turn
     comment: NotRequired[str]
     by: NotRequired[str]  # the author
+    by_id: NotRequired[str]  # who that is to the gateway that took it, since names may be equal
 
 
 def decode(data: bytes | None) -> FeedbackRecord:
@@ -32,4 +33,4 @@ def decode(data: bytes | None) -> FeedbackRecord:
 
 def shown(record: FeedbackRecord) -> dict[str, object]:
     """Return a record as documents have it under `meta:feedback`."""
-    return {name: value for name, value in record.items() if name not in SAID_ELSEWHERE}
+    return {name: value for name, value in record.items() if name not in LEFT_OUT}

@@ -252,7 +252,7 @@ BOOKS: Final = (
                 "views",
                 "`tenants erase` deletes a tenant's",
                 "until they are deleted",
-                ("id", "owner", "tenant", "name", "address"),
+                ("id", "owner", "tenant", "name", "address", "identity"),
                 left=_rows_of(s.views.c.id, lambda tenant: s.views.c.tenant == column_text(tenant)),
             ),
         ),

@@ -16,6 +16,7 @@ LONGEST: Final = {
     "run_id": NAMED_CHARACTERS,
     "name": FEEDBACK_CHARACTERS,
     "by": FEEDBACK_CHARACTERS,
+    "by_id": NAMED_CHARACTERS,
     "comment": COMMENT_CHARACTERS,
 }
 NEEDED: Final = ("id", "thread_id", "name")
@@ -32,6 +33,7 @@ FIELDS: Final = (
     "message",
     "comment",
     "by",
+    "by_id",
 )
 
 

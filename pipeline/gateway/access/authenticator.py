@@ -92,8 +92,9 @@ class Authenticator:
             raise self._unauthorized(advice, "")
         principal = self._table.find(token) if self._table is not None else None
         if principal is None and self._jwt is not None and token.count(".") == 2:
-            found_claims = await self._jwt.verify(token)
-            principal = Principal(found_claims.name, frozenset(found_claims.scopes) & set(SCOPES), found_claims.tenant)
+            signed = await self._jwt.verify(token)
+            scopes = frozenset(signed.scopes) & set(SCOPES)
+            principal = Principal(signed.name, scopes, signed.tenant, subject=signed.subject)
         if principal is None and token.startswith(PREFIX):
             made = await self.made.find(hashed(token), wait=isinstance(token, Cookie))
             if made is not None and (made.session is not None) == isinstance(token, Cookie):
@@ -139,6 +140,8 @@ def _principal(token: Token) -> Principal:
     of = {"id": token.id, "rate": token.rate, "addresses": token.addresses}
     if token.session is None:
         of["expires_at"] = token.expires_at  # only for tokens: what a person makes may outlast the session
+    else:
+        of["subject"] = token.session.provider, token.session.subject
     return Principal(token.name, frozenset(token.scopes), token.tenant, **of)  # type: ignore[arg-type]  # each under its field's name
 
 

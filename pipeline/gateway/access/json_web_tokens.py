@@ -34,6 +34,7 @@ class Claims:
     name: str
     scopes: tuple[str, ...]
     tenant: str | None
+    subject: tuple[str, str]  # the issuer, and whom it means
 
 
 class JwtVerifier:
@@ -61,8 +62,9 @@ class JwtVerifier:
             raise Problem("forbidden", f"a tenant has at most {TENANT_CHARACTERS} characters")
         claim = claims.get(self._scope_claim, ())
         scopes = claim.split() if isinstance(claim, str) else claim if isinstance(claim, list) else ()
-        name = f"{tenant or self._issuer}/{claims.get('sub', 'jwt')}"
-        return Claims(name[:200], tuple(str(scope).removeprefix("turnmill:") for scope in scopes), tenant)
+        subject = str(claims.get("sub", "jwt"))
+        names = tuple(str(scope).removeprefix("turnmill:") for scope in scopes)
+        return Claims(f"{tenant or self._issuer}/{subject}"[:200], names, tenant, (self._issuer, subject))
 
     async def claims(self, token: str) -> dict[str, Any]:
         """Return all claims. Raises Problem: 401 for a bad token, 503 if the issuer's keys can't be fetched."""

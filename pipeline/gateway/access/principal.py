@@ -5,6 +5,7 @@ threads: if there are several tenants, bind every token to its tenant.
 """
 
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Final, Literal, get_args
 
 from pipeline.gateway.problems import Problem
@@ -25,7 +26,8 @@ class Principal:
     """The caller. With `tenant` None, all tenants are accessible.
 
     For a token of the store: its id, its `rate` of requests a second, when it expires (epoch ms), and the networks
-    that it may be used from.
+    that it may be used from. `subject`: the issuer and the id there of somebody who has signed in, or whose token a
+    provider has signed.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Principal:
     rate: int | None = None
     expires_at: int | None = None
     addresses: tuple[str, ...] = ()
+    subject: tuple[str, str] | None = None
 
     @property
     def text(self) -> str:
@@ -46,6 +49,12 @@ class Principal:
     def caller(self) -> tuple[str | None, str]:
         """The key by which requests are counted; two tenants may have tokens of the same name."""
         return self.tenant, self.id or self.name
+
+    @property
+    def identity(self) -> str:
+        """What tells apart callers of the same name, and stays when a person signs in again or a token is rotated."""
+        said = "\n".join(self.subject or ("token", self.id or self.name))
+        return sha256(said.encode("utf-8", "replace")).hexdigest()[:32]
 
     def bounded(self, asked: str | None) -> str | None:
         """Return the tenant that a query is limited to, None for all. Raises Problem if another one is asked for."""

@@ -72,7 +72,7 @@ class TokenList(BaseModel):
 async def make_token(gateway: TheGateway, admission: TheAdmission, principal: Admin, wanted: TokenRequest) -> MadeToken:
     """Make a token, which is shown once. It grants at most what its maker has: scopes, tenant, time, rate, addresses.
 
-    It is valid on all gateways of the store within a second.
+    It is valid here at once, and on all gateways of the store within a second.
     """
     expires = None if wanted.expires is None else int(wanted.expires.timestamp() * 1000)
     try:
@@ -93,9 +93,9 @@ async def make_token(gateway: TheGateway, admission: TheAdmission, principal: Ad
     _check(principal, made)
     if made.tenant is not None and column_text(made.tenant) != made.tenant:
         raise Problem("bad-request", "tenant: no thread of the store can have this name")
-    store = await gateway.store()
-    if not await add_token(store, made, TOKENS):
+    if not await add_token(await gateway.store(), made, TOKENS):
         raise Problem("conflict", f"there are {TOKENS:,} tokens already: revoke one")
+    admission.authenticator.made.renew()
     audit.info(
         "token %s %r made, by %s", made.id, made.name, principal.text, extra=of("token.make", made.id, made.tenant)
     )
@@ -129,6 +129,7 @@ async def rotate_token(
     )
     if rotated is None:
         raise _unknown(token_id)
+    admission.authenticator.made.renew()
     done = of("token.rotate", token_id, rotated.tenant)
     audit.info("token %s %r rotated, by %s", token_id, rotated.name, principal.text, extra=done)
     await kept(admission)

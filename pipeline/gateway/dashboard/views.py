@@ -12,7 +12,6 @@ from pipeline.gateway.access.token_table import Name
 from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.state import Gateway, TheGateway
 from pipeline.stores.accounts.views import View, add_view, drop_view, views_of
-from pipeline.turns.column_text import column_text
 from turnmill.clock import now_ms
 from turnmill.limits import VIEWS
 
@@ -56,7 +55,8 @@ async def list_views(gateway: TheGateway, principal: Reader) -> ViewList:
 async def save_view(gateway: TheGateway, admission: TheAdmission, principal: Editor, wanted: ViewRequest) -> SavedView:
     """Save an address of the dashboard with its filters."""
     shared = wanted.shared or admission.authenticator.open
-    made = View(uuid4().hex, principal.name, principal.tenant, wanted.name, wanted.address, shared, now_ms())
+    who = principal.name, principal.tenant
+    made = View(uuid4().hex, *who, wanted.name, wanted.address, shared, now_ms(), principal.identity)
     if not await add_view(await gateway.store(), made, VIEWS):
         raise Problem("conflict", f"there are {VIEWS:,} views already: delete one")
     return _shown(principal, made)
@@ -74,9 +74,9 @@ async def delete_view(gateway: TheGateway, principal: Editor, view_id: Annotated
 
 
 async def _all(gateway: Gateway, principal: Principal) -> list[View]:
-    return await views_of(await gateway.store(), principal.name, principal.tenant)
+    return await views_of(await gateway.store(), principal.identity, principal.tenant)
 
 
 def _shown(principal: Principal, view: View) -> SavedView:
-    is_own = view.owner == column_text(principal.name) or "admin" in principal.scopes
+    is_own = view.identity == principal.identity or "admin" in principal.scopes
     return SavedView(id=view.id, name=view.name, address=view.address, shared=view.shared, owner=view.owner, own=is_own)

@@ -76,6 +76,7 @@ async def give_feedback(
         fields["by"] = principal.name
     if fields["by"] not in (None, principal.name) and not for_others:
         raise Problem("forbidden", f"feedback in the name of others needs a scope of {', '.join(FOR_OTHERS)}")
+    fields["by_id"] = principal.identity if principal.limited else None
     try:
         record = made(thread_id, bounded, fields)
     except InvalidRecord as error:
@@ -86,8 +87,8 @@ async def give_feedback(
         store = await gateway.store()
         if await erased_among(store, [key]):
             raise Problem("conflict", "the thread was deleted, and nothing more is stored of it")
-        author = None if given.id is None else await author_of(store, key, given.id)
-        if author not in (None, fields["by"], principal.name):
+        author, identity = ("", "") if given.id is None else await author_of(store, key, given.id)
+        if identity != principal.identity if identity else author not in ("", fields["by"], principal.name):
             if not for_others:
                 raise Problem("forbidden", f"this feedback is {author!r:.100}'s")
             audit.info("feedback of %r is changed by %r", author, principal.name, extra=about(key, "feedback.change"))

@@ -11,7 +11,10 @@ from pipeline.turns.column_text import column_text
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A saved view; `owner`: a token's or a person's name; `tenant`: the owner's, None for all. `made_at`: epoch ms."""
+    """A saved view; `owner`: a token's or a person's name; `tenant`: theirs, None for all. `made_at`: epoch ms.
+
+    `identity`: the owner's, since names may be equal.
+    """
 
     id: str
     owner: str
@@ -20,11 +23,12 @@ class View:
     address: str
     shared: bool
     made_at: int
+    identity: str
 
 
-async def views_of(store: ThreadStore, owner: str, tenant: str | None) -> list[View]:
+async def views_of(store: ThreadStore, identity: str, tenant: str | None) -> list[View]:
     """Return an owner's views, and those that their tenant shares, by name."""
-    may = (views.c.owner == column_text(owner)) | views.c.shared
+    may = (views.c.identity == identity) | views.c.shared
     query = select(views).where(_of(tenant), may).order_by(views.c.name, views.c.id)
     return [View(*row) for row in await store.rows(query)]
 

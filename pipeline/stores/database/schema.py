@@ -456,6 +456,7 @@ views = Table(
     Column("address", Text, nullable=False),
     Column("shared", Boolean, nullable=False),  # with all of that tenant
     Column("made_at", BigInteger, nullable=False),
+    Column("identity", Name, nullable=False),  # the owner's; others may have the same name
     Index("views_tenant", "tenant"),
 )
 

@@ -75,12 +75,13 @@ async def feedback_of(
     return {key: sorted(some, key=lambda record: (record["at"], record["id"])) for key, some in by_thread.items()}
 
 
-async def author_of(store: ThreadStore, key: ThreadKey, feedback_id: str) -> str | None:
-    """Return who gave stored feedback on a thread; None if there is none, or it does not say."""
+async def author_of(store: ThreadStore, key: ThreadKey, feedback_id: str) -> tuple[str, str]:
+    """Return who gave stored feedback on a thread, as its `by` and `by_id`; "" if it does not say, or there is none."""
     query = select(feedback.c.record).where(feedback.c.thread_key == key_text(key), feedback.c.id == feedback_id)
     async with store.reading() as connection:
         record = await connection.scalar(query)
-    return None if record is None else record.get("by")
+    record = record or {}
+    return record.get("by", ""), record.get("by_id", "")
 
 
 async def forget_feedback(store: ThreadStore, tenant: str) -> None:

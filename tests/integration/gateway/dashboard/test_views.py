@@ -72,6 +72,25 @@ async def test_ones_own_and_the_teams(tmp_path: Path, monkeypatch: pytest.Monkey
         assert (await rows_left(store, "acme"))["views"] == 0
 
 
+async def test_views_are_of_a_caller_and_not_of_a_name(tmp_path: Path) -> None:
+    async with callers(tmp_path) as of:
+        wanted = {"name": "twin", "scopes": ["read", "feedback"]}
+        first, second = [(await of["boss"].post("/v1/tokens", json=wanted)).json() for _ in range(2)]
+        boss = of["boss"]
+
+        def speaks(token: str) -> dict[str, str]:
+            return {"Authorization": f"Bearer {token}"}
+
+        made = await boss.post("/v1/views", json=VIEW, headers=speaks(first["token"]))
+        assert made.status_code == 201, made.text
+        assert (await boss.get("/v1/views", headers=speaks(second["token"]))).json() == {"views": []}
+        path = f"/v1/views/{made.json()['id']}"
+        assert (await boss.delete(path, headers=speaks(second["token"]))).status_code == 404
+        rotated = (await boss.post(f"/v1/tokens/{first['id']}/rotate")).json()["token"]
+        [still] = (await boss.get("/v1/views", headers=speaks(rotated))).json()["views"]
+        assert (still["owner"], still["own"]) == ("twin", True)
+
+
 @pytest.mark.parametrize(
     "address", ["", "/", "https://evil.example", "javascript:alert(1)", "#/tokens", "#/threads?a b", "#//evil.example"]
 )

@@ -118,6 +118,26 @@ async def test_what_is_not_well_formed_is_refused(gateway: Running, given: dict[
     assert answer.status_code == status, answer.text
 
 
+async def test_feedback_is_of_a_caller_and_not_of_a_name(served: tuple[Running, Tokens]) -> None:
+    gateway, tokens = served
+    async with client(gateway.url, tokens.acme) as http:
+        wanted = {"name": "twin", "scopes": ["feedback"]}
+        first, second = [(await http.post("/v1/tokens", json=wanted)).json()["token"] for _ in range(2)]
+
+        async def stored() -> bool:
+            return [each["id"] for each in await shown(http)] == ["f"]
+
+        async with client(gateway.url, first) as judge:
+            await say(judge, name="helpful", value=True, id="f")
+            await until(stored)
+            await say(judge, name="helpful", value=0.5, id="f")
+        assert (await shown(http))[0].keys().isdisjoint({"by_id"})
+        async with client(gateway.url, second) as judge:
+            given = {"name": "helpful", "value": False, "id": "f"}
+            answer = await judge.post("/v1/threads/chat/feedback", json=given)
+            assert (answer.status_code, answer.json()["detail"]) == (403, "this feedback is 'twin''s")
+
+
 async def test_programs_say_it_over_kafka_and_over_http(served: tuple[Running, Tokens]) -> None:
     gateway, tokens = served
     brokers = ClientSettings(brokers=gateway.settings.brokers, topic_prefix=gateway.settings.topic_prefix)

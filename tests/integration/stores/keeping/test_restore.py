@@ -57,7 +57,7 @@ def key(chat: str, tenant: str | None = None) -> ThreadKey:
 
 
 def view(name: str, tenant: str | None = None) -> View:
-    return View(name, "ann", tenant, name, "#/threads", shared=True, made_at=1)
+    return View(name, "ann", tenant, name, "#/threads", shared=True, made_at=1, identity="ann's")
 
 
 def hook(name: str, tenant: str | None = None) -> Webhook:
