@@ -1,12 +1,16 @@
-"""Marks in every field on the way from an agent to a store: behind erasure and retention, no byte outside the store has
-one. The files of a real broker, the spools of an agent and of a gateway, what webhooks are told.
+"""Marks in every field on the way from an agent to a store, in commands, answers, views and tokens.
+
+Behind erasure and retention, no byte outside the store has one: the files of a real broker, the spools of an agent and
+of a gateway, what webhooks are told.
 """
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+import httpx
 import pytest
 from pydantic import SecretStr
 
@@ -39,6 +43,7 @@ OFTEN: Final = {  # a broker that looks for what is due all the time
     "log.segment.delete.delay.ms": "100",
     "log.cleaner.backoff.ms": "200",
 }
+EVENT_STREAM: Final = {"Content-Type": "text/event-stream"}
 TOOL: Final = {"toolCallId": "markofcall", "toolName": "markoftool"}
 SAID: Final[list[dict[str, Any]]] = [
     {"type": "start", "messageId": "markofmessage", "messageMetadata": {"title": "markoftitle"}},
@@ -103,6 +108,41 @@ async def speak(publisher: Publisher, run: str) -> None:
             await one.send(event)
 
 
+async def command(http: httpx.AsyncClient) -> None:
+    """Steer, stop and answer runs that are still to begin, save a view, and make a token: all in words with marks."""
+    run, view = "/v1/threads/markofchat/runs/markoflater", {"name": "markofview", "address": "#/threads?q=markofasked"}
+    asked = {"toolCallId": "markofapproval", "toolName": "markofguard", "input": {"markofwhat": "markofwhy"}}
+    waits = [
+        {"type": "start", "messageId": "markofwaiting"},
+        {"type": "tool-input-available", **asked},
+        {"type": "tool-approval-request", "approvalId": "markofquestion", "toolCallId": "markofapproval"},
+        {"type": "finish"},
+    ]
+    path = "/v1/threads/markofchat/runs/markofasking/stream?dialect=vercel-ai&agent_id=markofagent"
+    assert (await http.post(path, content=sse(waits), headers=EVENT_STREAM)).status_code == 200
+
+    async def waiting() -> bool:
+        return bool((await http.get("/v1/runs?status=waiting")).json()["runs"])
+
+    await until(waiting)
+    [thread] = (await http.get("/v1/runs?status=waiting")).json()["runs"]
+    answer_id = thread["asked"][0]["answer_id"]
+    given = (
+        (f"{run}/steer", {"text": "markofsteer", "by": "markofsteerer"}, 202),
+        (f"{run}/stop", {"by": "markofstopper"}, 202),
+        (
+            f"/v1/threads/markofchat/answers/{answer_id}",
+            {"value": {"markofno": "markofanswer"}, "by": "markofboss"},
+            202,
+        ),
+        ("/v1/views", view, 201),
+        ("/v1/tokens", {"name": "markofbearer", "scopes": ["read"]}, 201),
+    )
+    for where, body, status in given:
+        answer = await http.post(where, json=body)
+        assert answer.status_code == status, (where, answer.text)
+
+
 async def test_what_was_said_is_nowhere_behind_erasure_and_retention(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -119,6 +159,7 @@ async def test_what_was_said_is_nowhere_behind_erasure_and_retention(
         webhooks=SecretStr("[]"),
         webhooks_allow="127.0.0.1/32",
         checkpoint_interval=0.2,
+        prices=json.dumps([{"model": "mark*", "tenant": TENANT, "input": 1, "output": 2}]),
     )
     agent = settings.model_copy(update={"home": tmp_path / "agent"})
     nobody = {"brokers": f"127.0.0.1:{free_ports(1)[0]}"}
@@ -134,7 +175,7 @@ async def test_what_was_said_is_nowhere_behind_erasure_and_retention(
         async with Publisher(agent.model_copy(update=nobody)) as publisher:
             await speak(publisher, "markofrun")
         async with running(settings.model_copy(update=nobody)) as gateway, client(gateway.url, token) as http:
-            answer = await http.post(path, content=sse(SAID), headers={"Content-Type": "text/event-stream"})
+            answer = await http.post(path, content=sse(SAID), headers=EVENT_STREAM)
             assert answer.status_code == 200, answer.text
     for home in (agent.home, settings.home):
         assert {"markoftext", "markofinput", "markoftelemetry"} <= set().union(*marks(home / "spool").values())
@@ -150,6 +191,7 @@ async def test_what_was_said_is_nowhere_behind_erasure_and_retention(
             again = await http.post(path.replace("markofrun", "markofthird"), content=sse(SAID))
             assert again.status_code == 200, again.text
             await publish(settings, EVENTS, [(b"markofletterkey", b'{"markofletter')])
+            await command(http)
             said = {"name": "markofjudgement", "value": "markoflabel", "comment": "markofcomment", "by": "markofjudge"}
             assert (await http.post("/v1/threads/markofchat/feedback", json=said)).status_code == 201
 
@@ -158,15 +200,13 @@ async def test_what_was_said_is_nowhere_behind_erasure_and_retention(
                 return {(one["thread_id"], one["run_id"]) for one in ends}
 
             async def heard() -> bool:
-                return len(turns()) == 4
+                return len(turns()) == 5
 
             await until(heard, turns)
             assert marks(settings.home / "spool") == {}
 
             async def on_all_topics() -> bool:
-                return {topic.name for topic in CATALOG} - {"notices", "control"} <= topics(
-                    marks(cluster.nodes[0].folder)
-                )
+                return {topic.name for topic in CATALOG} - {"notices"} <= topics(marks(cluster.nodes[0].folder))
 
             await until(on_all_topics, lambda: topics(marks(cluster.nodes[0].folder)))
             for chat in ("markofchat", "markofagentchat"):
