@@ -158,9 +158,9 @@ def call_part(part: Fields) -> Fields:
     name = part.get("tool_name", "")
     fields: Fields = {"type": "dynamic-tool", "toolName": name} if meta.get("dynamic") else {"type": f"tool-{name}"}
     fields |= {"toolCallId": part["tool_call_id"], "state": "input-available"}
-    given = meta["input"][0] if "input" in meta else part.get("args")
-    if given is not None:
-        fields["rawInput" if meta.get("rawInput") and not meta.get("dynamic") else "input"] = given
+    # Without an input, the SDK refuses the message.
+    given = meta["input"][0] if "input" in meta else part.get("args", {})
+    fields["rawInput" if meta.get("rawInput") and not meta.get("dynamic") else "input"] = given
     fields |= {key: meta[key] for key in OF_CALL if key in meta}
     if "callProviderMetadata" not in fields and _provider(part):
         fields["callProviderMetadata"] = _provider(part)["providerMetadata"]

@@ -203,3 +203,8 @@ def test_the_other_wires_messages():
         {"type": "agent_end", "messages": [{"role": "user", "content": "Hi", "timestamp": 1}]},
     ]
     assert assembled("pi-agent", run).export("vercel-ai")[0]["parts"] == [{"type": "text", "text": "Hi"}]
+
+
+def test_a_call_without_arguments_has_an_input_since_the_sdk_refuses_it_without():
+    call = {name: value for name, value in CALL.items() if name != "args"}
+    assert only(response(call), request(RESULT))[0]["input"] == {}
