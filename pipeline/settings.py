@@ -16,6 +16,7 @@ from pydantic import AfterValidator, Field, SecretStr
 
 from pipeline.policies import budgets, prices, sign_in, webhooks
 from pipeline.policies.budgets import Budget, Enforce
+from pipeline.policies.local_callers import LOOPBACK
 from pipeline.policies.prices import Prices
 from pipeline.policies.retention import Retention
 from pipeline.policies.webhooks import Webhook
@@ -25,7 +26,6 @@ from turnmill.settings import PREFIX, ClientSettings, Count, without_password
 
 INLINE = "inline"  # TURNMILL_CONTENT: large values stay in their turns
 
-LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 HOST: Final = r"(?:\[[^\]/]+\]|[^\[\]:,/?#@]*)(?::[0-9]{1,5})?"
 OBJECTS: Final = "file:///folder, s3://bucket/prefix, gs://bucket/prefix, azure://container/prefix"
 LAKE: Final = "iceberg+"  # before the address of an archive of tables

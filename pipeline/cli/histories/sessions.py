@@ -20,7 +20,8 @@ from pipeline.cli.histories.session_import import Counts, File, Import, Output
 from pipeline.cli.output import many, transfer
 from pipeline.dialects import DIALECTS
 from pipeline.dialects.transcript import RunOpened
-from pipeline.settings import LOOPBACK, Settings
+from pipeline.policies.local_callers import LOOPBACK
+from pipeline.settings import Settings
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads.reading import run_events
 from pipeline.turns.thread_document import thread_document

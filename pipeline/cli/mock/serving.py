@@ -11,15 +11,14 @@ from aiohttp import web
 
 from pipeline.cli.mock.calls import Call, Reply
 from pipeline.cli.mock.matching import Tape
-from pipeline.cli.programs.addresses import LOCAL
 from pipeline.cli.programs.proxy import read_body, served
+from pipeline.policies.local_callers import refusal
 from topics import json_text
 from topics.json_text import Fields
 from turnmill.capture.providers import CHAT, GENERATE, MESSAGES, RESPONSES, dialect_of
 from turnmill.errors import InvalidRecord
 from turnmill.wire.envelope import loads
 
-LOCAL_NAMES: Final = (LOCAL, "localhost")
 LABEL: Final = "Turnmill-Replay"  # recorded | rebuilt
 NAMED: Final = frozenset({MESSAGES, RESPONSES})  # wires whose events also have their type outside the data
 FINAL: Final = {"x-should-retry": "false"}  # so that SDKs don't retry
@@ -40,10 +39,8 @@ class Mock:
             yield address
 
     async def _answered(self, request: web.BaseRequest) -> web.StreamResponse:
-        # A web page can reach this address through a host name of its own that points here (DNS rebinding).
-        host = request.headers.get("host", LOCAL).rpartition("@")[2].partition(":")[0]
-        if host not in LOCAL_NAMES or "origin" in request.headers:
-            return _refused(CHAT, 403, "it answers programs on this machine, and no web page")
+        if (why := refusal(request.headers)) is not None:
+            return _refused(CHAT, 403, why)
         # The AI SDK expects the version in the base URL, all others don't.
         dialect = MESSAGES if request.path.endswith("/messages") else dialect_of(request.path)
         if request.method == "HEAD":

@@ -13,8 +13,9 @@ from pipeline.gateway.access.principal import ANONYMOUS, SCOPES, Principal
 from pipeline.gateway.access.token_memory import TokenMemory
 from pipeline.gateway.access.token_table import PREFIX, VARIABLE, TokenTable, hashed
 from pipeline.gateway.problems import Problem
+from pipeline.policies.local_callers import LOOPBACK, refusal
 from pipeline.policies.sign_in import Provider, check
-from pipeline.settings import LOOPBACK, Settings
+from pipeline.settings import Settings
 from pipeline.stores.accounts.tokens import Token
 from turnmill.errors import CallerError
 
@@ -119,21 +120,9 @@ class Authenticator:
         return problem
 
     def guard(self, headers: Mapping[str, str]) -> None:
-        """Refuse pages of other origins while there are no tokens. Raises Problem, 403, on every path.
-
-        A browser would otherwise let any page act on the gateway of its user: by a form or `fetch` across origins, or
-        by a host name that points to 127.0.0.1 (DNS rebinding). Another port of this machine is another origin,
-        too.
-        """
-        if not self.open:
-            return
-        name = headers.get("host", "localhost")
-        host = (name[1:].partition("]")[0] if name.startswith("[") else name.partition(":")[0]).lower()
-        if host not in LOOPBACK:
-            raise Problem("forbidden", f"without tokens the gateway is for localhost, not for a host {host!r:.80}")
-        origin = headers.get("origin")
-        if origin is not None and origin not in self._origins and origin.partition("://")[2] != headers.get("host"):
-            raise Problem("forbidden", f"without tokens no page of {origin!r:.80} may call the gateway")
+        """Refuse pages of other origins while there are no tokens. Raises Problem, 403, on every path."""
+        if self.open and (why := refusal(headers, self._origins)) is not None:
+            raise Problem("forbidden", f"without tokens, {why}")
 
 
 def _principal(token: Token) -> Principal:

@@ -11,8 +11,10 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from pipeline.observability.logs import why_not_listening
+from pipeline.policies.local_callers import LOOPBACK, refusal
 from turnmill.errors import CallerError
 
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Probe = Callable[[], Coroutine[Any, Any, list[str]]]
 """Returns the reasons of a failure, one sentence each; empty if all is well."""
 
@@ -75,7 +77,7 @@ class HealthServer:
         self._host = host
         self._port = port
         self._watched = watched
-        app = web.Application()
+        app = web.Application(middlewares=[_for_this_machine] if host in LOOPBACK else [])
         app.router.add_get("/", self._index)
         app.router.add_get("/livez", _answering(watched.stalled))
         app.router.add_get("/readyz", _answering(watched.waiting))
@@ -105,6 +107,15 @@ class HealthServer:
         # In a thread: with thousands of series it would block the event loop for too long.
         body = await asyncio.to_thread(encode, await self._watched.registry())
         return web.Response(body=body, headers={"Content-Type": content_type})
+
+
+@web.middleware
+async def _for_this_machine(
+    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    if (why := refusal(request.headers)) is not None:
+        return web.json_response({"detail": why}, status=403)
+    return await handler(request)
 
 
 def _answering(probe: Probe) -> Callable[[web.Request], Awaitable[web.Response]]:
