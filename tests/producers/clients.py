@@ -130,7 +130,7 @@ CLIENTS: Final[Mapping[str, Client]] = {
     "librdkafka-murmur2": _librdkafka("partitioner=murmur2_random"),
     "rdkafka": _rusts(),
     "rdkafka-murmur2": _rusts("partitioner=murmur2_random"),
-    **{name: _nodes(name) for name in ("kafkajs", "platformatic", "platformatic-compatible")},
+    **{name: _nodes(name) for name in ("kafkajs", "kafkajs-gzip", "platformatic", "platformatic-compatible")},
     **{
         name: _gos(name)
         for name in (

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,10 +60,21 @@ async def peak(settings: Settings, turns: int) -> int:
         worker.end()
 
 
+@pytest.fixture
+def pieces(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Return the pieces in which this process reads batches."""
+    read, piece = list[object](), Reading.piece
+
+    def noted(*given: Any) -> object:
+        read.append(piece(*given))
+        return read[-1]
+
+    monkeypatch.setattr(Reading, "piece", noted)
+    return read
+
+
 @pytest.mark.timeout(1800)
-async def test_a_tuned_producer_in_java(
-    applied_settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_tuned_producer_in_java(applied_settings: Settings, tmp_path: Path, pieces: list[object]) -> None:
     others = {"topic_prefix": f"{applied_settings.topic_prefix}-usual", "home": tmp_path / "usual"}
     usually = applied_settings.model_copy(update=others)
     usually.home.mkdir()
@@ -73,18 +85,22 @@ async def test_a_tuned_producer_in_java(
     tuned = await peak(applied_settings, RUNS)
     assert await read_all(applied_settings, DEAD_LETTERS) == []
     assert tuned <= 1.2 * usual, f"{tuned >> 20} MiB, and {usual >> 20} MiB for ordinary batches"
-    pieces, piece = [], Reading.piece
-    monkeypatch.setattr(Reading, "piece", lambda *given: pieces.append(piece(*given)) or pieces[-1])
     read = sum([1 async for _ in records_of(applied_settings, EVENTS)])
     assert read == RUNS * (WORDS + 4)
     assert len(pieces) > 10, "no batch was too large to be unpacked as a whole"
 
 
-async def test_many_records_in_a_send_of_kafkajs(applied_settings: Settings, tmp_path: Path) -> None:
+async def test_many_records_in_a_send_of_kafkajs(
+    applied_settings: Settings, tmp_path: Path, pieces: list[object]
+) -> None:
+    single = {"topic_prefix": f"{applied_settings.topic_prefix}-single", "partitions": 1}
+    settings = applied_settings.model_copy(update=single)
+    await apply_topics(settings)
     records = list(spoken(range(1, 2501), 20))
     assert len(records) == 60_000
     decoded = [((key or b"").decode(), value.decode()) for key, value in records]
-    clients.write("kafkajs", applied_settings, EVENTS, decoded, tmp_path)
-    await peak(applied_settings, 2_500)
-    assert await read_all(applied_settings, DEAD_LETTERS) == []
-    assert sum([1 async for _ in records_of(applied_settings, EVENTS)]) == 60_000
+    clients.write("kafkajs-gzip", settings, EVENTS, decoded, tmp_path)
+    await peak(settings, 2_500)
+    assert await read_all(settings, DEAD_LETTERS) == []
+    assert sum([1 async for _ in records_of(settings, EVENTS)]) == 60_000
+    assert len(pieces) > 1, "the batch was not too large to be unpacked as a whole"

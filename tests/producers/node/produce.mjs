@@ -6,12 +6,16 @@ const [client, brokers, topic, file] = process.argv.slice(2);
 const records = readFileSync(file, "utf8").split("\n").filter(Boolean).map((line) => JSON.parse(line));
 
 const CLIENTS = {
-  async kafkajs() {
+  async kafkajs(options = {}) {
     const { Kafka, Partitioners, logLevel } = (await import("kafkajs")).default;
     const kafka = new Kafka({ brokers: brokers.split(","), logLevel: logLevel.ERROR });
     const producer = kafka.producer({ createPartitioner: Partitioners.DefaultPartitioner });
     await producer.connect();
-    return { send: (messages) => producer.send({ topic, messages }), close: () => producer.disconnect() };
+    return { send: (messages) => producer.send({ topic, messages, ...options }), close: () => producer.disconnect() };
+  },
+  async "kafkajs-gzip"() {
+    const { CompressionTypes } = (await import("kafkajs")).default;
+    return CLIENTS.kafkajs({ compression: CompressionTypes.GZIP });
   },
   async platformatic(options = {}) {
     const { Producer, stringSerializers } = await import("@platformatic/kafka");
