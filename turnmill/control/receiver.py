@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -65,6 +66,7 @@ class Control:
         self._settings = settings
         self._connected = connected
         self._over_http = settings.publish_url is not None
+        self._is_new = values is None
         self._values = values or (self._of_gateway if self._over_http else self._of_kafka)
         self._runs: dict[str, list[ControlledRun]] = {}  # by run id; runs of several threads may have the same id
         self._recent: Remembered[str, Command] = Remembered(lambda command: command.size)
@@ -99,8 +101,13 @@ class Control:
         except InvalidRecord as error:
             log.warning("a command can't be read, and is left out: %s", error.detail)
             return
-        if command is None or command.expires <= now_ms() or self._recent.get(command.tenant or "", command.id):
+        if command is None or self._recent.get(command.tenant or "", command.id):
             return
+        if command.expires <= (now := now_ms()):
+            if not self._is_new:
+                return
+            # What is read is no older than LOOK_BACK_MS by this clock. So it has just come, and this clock is ahead.
+            command = replace(command, expires=now + command.expires - command.at)
         for forgotten in self._recent.put(command.tenant or "", command.id, command, RECENT_BYTES):
             self._done.discard(forgotten.id)
         for run in [run for runs in self._runs.values() for run in runs]:

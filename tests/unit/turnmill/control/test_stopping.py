@@ -200,6 +200,12 @@ async def test_a_command_reaches_its_run_and_no_other(late: bool) -> None:  # no
     assert await told([Run("r")], b"rubbish", b"{}", late=late) == [False]
 
 
+@pytest.mark.parametrize("late", [False, True])
+async def test_a_program_whose_clock_is_ahead_is_stopped(late: bool) -> None:  # noqa: FBT001  # a parameter of the test
+    given = now_ms() - 660_000
+    assert await told([Run("r")], encoded(command("r", at=given, expires=given + 600_000)), late=late) == [True]
+
+
 @pytest.mark.parametrize("change", [{"v": 2}, {"id": ""}, {"by": None}, {"at": "now"}, {"payload": []}, {"run_id": 7}])
 def test_what_is_no_command_is_refused(change: dict[str, Any]) -> None:
     record = {**json.loads(encoded(command())), **change}
