@@ -108,7 +108,7 @@ FILL: Final = (
     FROM numbers n""",
     f"""INSERT INTO audit (at, who, token, address, action, subject, tenant, outcome)
     SELECT {AT}, 'ann', '', '', 'thread.erase', 'thread-' || n, 't' || n % 50, 'done' FROM numbers n""",
-    """INSERT INTO views SELECT 'v' || n, 'ann', 't' || n % 50, 'mine', '#/threads', false, n FROM numbers n""",
+    """INSERT INTO views SELECT 'v' || n, 'ann', 't' || n % 50, 'mine', '#/threads', false, n, 'ann' FROM numbers n""",
     """INSERT INTO expired SELECT 'gone-' || n, '["x", null]', 0, 0, 0, n FROM numbers n""",
     """INSERT INTO requests
     SELECT 1000 + n, decode(md5(n::text), 'hex'), decode(md5(n::text), 'hex'), 't' || n % 50, '{}' FROM numbers n""",
