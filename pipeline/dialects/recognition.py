@@ -6,6 +6,7 @@ is returned as soon as there is one; so an upload waits for as few events as pos
 its name if that is known (`foreign_wires`).
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
@@ -124,3 +125,19 @@ def recognise(stream: bytes, request: Any = None) -> Dialect | None:
         if len(asked) != 1:
             raise
         return DIALECTS[asked[0]]
+
+
+def is_foreign(dialect: Dialect, events: Iterable[dict[str, Any]]) -> bool:
+    """Return True if a wire knows none of these events; those that any stream may carry (`data-…`) tell nothing."""
+    kinds = [(event, event.get(dialect.wire.kind)) for event in events]
+    telling = [event for event, kind in kinds if not (isinstance(kind, str) and kind.startswith("data-"))]
+    return bool(telling) and not any(map(dialect.knows, telling))
+
+
+def looks_like(stream: bytes, named: Dialect) -> str | None:
+    """Return the wire of the beginning of a stream, if it is another one than its producer has named."""
+    try:
+        other = recognise(stream)
+    except UnknownWire:
+        return None
+    return None if other is None or other is named else other.name

@@ -14,7 +14,7 @@ from uuid import uuid4
 from pipeline.assembly.dialect import Dialect
 from pipeline.cli.files.assemble import read_file, run_info
 from pipeline.dialects import DIALECTS
-from pipeline.dialects.recognition import UnknownWire, recognise
+from pipeline.dialects.recognition import UnknownWire, is_foreign, looks_like, recognise
 from pipeline.turns.times import epoch_ms
 from topics.agent_event import explain
 from turnmill.errors import CallerError, InvalidRecord
@@ -139,7 +139,8 @@ def read(file: Path, dialect: str | None, overrides: dict[str, str]) -> Found:
     framed = decode(data, DIALECTS[wire].wire)
     problems, warnings = check(framed, DIALECTS[wire])
     if problems:
-        hint = _looks_like(data, wire)
+        other = looks_like(data, DIALECTS[wire])
+        hint = [] if other is None else [f"it looks like --dialect {other}"]
         return Found(problems=tuple(f"{name}: {problem}" for problem in [*_shortened(problems), *hint]))
     events = tuple(item.event for item in framed if item.event is not None)
     known = {key: info[key] for key in RunInfo.model_fields if info.get(key) is not None}
@@ -178,7 +179,7 @@ def check(framed: Sequence[Framed], dialect: Dialect) -> tuple[list[str], list[s
             unknown[kind] += 1
     if not framed:
         problems.append("no event is in it")
-    elif not problems and unknown.total() == len(framed):
+    elif not problems and is_foreign(dialect, [item.event or {} for item in framed]):
         first = framed[0]
         kind = first.event[dialect.wire.kind] if first.event else None
         problems.append(f"line {first.line}: {kind!r:.80} is no event of {dialect.name}, nor is any other here")
@@ -186,15 +187,6 @@ def check(framed: Sequence[Framed], dialect: Dialect) -> tuple[list[str], list[s
         return problems, []
     listed = ", ".join(f"{kind[:80]} ({count})" for kind, count in unknown.items())
     return [], [f"types that {dialect.name} does not know are published as they are: {listed}"] if unknown else []
-
-
-def _looks_like(data: bytes, wire: str) -> list[str]:
-    """Return a hint if the first events are of another wire than `wire`, which the caller named."""
-    try:
-        other = recognise(data)
-    except UnknownWire:
-        return []
-    return [f"it looks like --dialect {other.name}"] if other is not None and other.name != wire else []
 
 
 def _shortened(problems: list[str]) -> list[str]:

@@ -54,6 +54,7 @@ class Report(BaseModel):
     refused: Annotated[int, Field(description="Number of unusable events; the rest was published.")]
     refusals: Annotated[list[Refusal], Field(description="The first refused events.")]
     dialect: Annotated[str | None, Field(description="If `auto` was given: the recognised dialect.")] = None
+    warning: Annotated[str | None, Field(description="If the named dialect knows none of the events.")] = None
 
 
 BODY: Final[dict[str, Any]] = {
@@ -175,6 +176,7 @@ def _report(run: PublishedRun, first_seq: int, end: End, incoming: Upload) -> Re
         end=end,
         refused=incoming.refused,
         refusals=refusals,
+        warning=incoming.warning,
     )
 
 

@@ -6,8 +6,8 @@ from contextlib import AbstractContextManager
 from typing import Annotated, Any, Final, Literal
 
 from pipeline.assembly.dialect import Dialect, StreamEnd
-from pipeline.dialects.recognition import Recognition
-from pipeline.gateway.problems import later
+from pipeline.dialects.recognition import Recognition, is_foreign, looks_like
+from pipeline.gateway.problems import Problem, later
 from pipeline.gateway.state import Gateway, Service, provided
 from pipeline.observability import metrics as m
 from pipeline.policies.pools import SPOOL
@@ -94,6 +94,7 @@ class Upload:
         self._info: dict[str, Any] = {}
         self._run: PublishedRun | None = None
         self._ended: StreamEnd | None = None
+        self._first = None if dialect is None else b""  # of the body, while its wire was named and no event is known
         self.accepted = 0
         self.refused = 0
         self.too_large = 0
@@ -111,6 +112,15 @@ class Upload:
         return {} if self.dialect is None else {self.dialect.name: self.accepted}
 
     @property
+    def warning(self) -> str | None:
+        """What is wrong with a body whose events were all accepted, and of which the named wire knows none."""
+        if not self._first or self.dialect is None or not self.accepted:
+            return None
+        other = looks_like(self._first, self.dialect)
+        hint = "" if other is None else f": it looks like {other}; send it again as another run, with dialect={other}"
+        return f"no event of the body is known to {self.dialect.name}{hint}"
+
+    @property
     def end(self) -> End:
         """The end of the run according to its stream; `disconnected` if that has no end."""
         return self._ended or "disconnected"
@@ -119,6 +129,8 @@ class Upload:
         """Publish the events that a chunk completes; wait while the publisher's buffer is full. Raises UnknownWire."""
         for at in range(0, len(chunk), YIELD_BYTES):
             part = chunk[at : at + YIELD_BYTES]
+            if self._first is not None and len(self._first) < YIELD_BYTES:
+                self._first += part
             if self._body.holds > YIELD_BYTES and b"\n" in part:  # every wire tries to read what has come so far
                 await self._take_all(await self._aside(self._body.feed, part))
             else:
@@ -141,9 +153,15 @@ class Upload:
         return self._run
 
     async def _take_all(self, events: list[Framed]) -> None:
-        if self.dialect is not None:
-            for framed in events:
-                await self._take(self.dialect, framed)
+        if self.dialect is None:
+            return
+        if self._first is not None and events:
+            is_wrong = is_foreign(self.dialect, [framed.event or {} for framed in events])
+            if is_wrong and self._run is None and (other := looks_like(self._first, self.dialect)) is not None:
+                raise Problem("unreadable-stream", f"no event is known to {self.dialect.name}: it looks like {other}")
+            self._first = self._first if is_wrong else None
+        for framed in events:
+            await self._take(self.dialect, framed)
 
     async def _take(self, dialect: Dialect, framed: Framed) -> None:
         try:

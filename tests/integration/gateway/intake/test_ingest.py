@@ -332,3 +332,24 @@ async def test_the_first_events_tell_the_dialect(http: httpx.AsyncClient, gatewa
     )
     answer = await http.post(path.replace("r1", "r3"), content="")
     assert "the body has no event" in problem(answer, 422, "unreadable-stream")["detail"]
+
+
+async def test_a_wrong_dialect_is_refused_or_told(http: httpx.AsyncClient) -> None:
+    url = "/v1/threads/chat/runs/wrong/stream?dialect=anthropic&agent_id=a"
+    answer = await http.post(url, content=sse([{"type": "data-note", "data": 1}, *talk(3)]))
+    assert (answer.status_code, answer.json()["type"]) == (422, "/docs#unreadable-stream")
+    assert answer.json()["detail"] == "no event is known to anthropic: it looks like vercel-ai"
+
+    async def slowly() -> AsyncIterator[bytes]:
+        for event in talk(3):
+            yield sse([event])
+            await asyncio.sleep(0.05)
+
+    answer = await http.post(url, content=slowly())
+    assert answer.status_code == 200
+    assert answer.json()["warning"].startswith("no event of the body is known to anthropic: it looks like vercel-ai;")
+    right = await http.post(url.replace("wrong", "right").replace("anthropic", "vercel-ai"), content=sse(talk(3)))
+    assert "warning" not in right.json()
+    only_data = await http.post(url.replace("wrong", "data"), content=sse([{"type": "data-sys-metrics", "data": {}}]))
+    assert only_data.status_code == 200
+    assert "warning" not in only_data.json()

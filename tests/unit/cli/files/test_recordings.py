@@ -110,6 +110,14 @@ def test_copies_are_other_runs_in_other_threads(tmp_path: Path) -> None:
             ],
         ),
         (
+            '{"type":"start"}\n{"type":"text-start","id":"t"}\n{"type":"data-note","data":1}\n{"type":"finish"}\n',
+            "anthropic",
+            [
+                ": line 1: 'start' is no event of anthropic, nor is any other here",
+                ": it looks like --dialect vercel-ai",
+            ],
+        ),
+        (
             "not a stream\nat all\n\x00\n",
             "vercel-ai",
             [": line 1: not JSON", ": line 2: not JSON", ": line 3: not JSON"],
