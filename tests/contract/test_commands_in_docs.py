@@ -61,5 +61,5 @@ def test_variables_and_metrics(page: Path) -> None:
 
 def test_what_is_not_is_found() -> None:
     assert [unknown(words) for words in commands("`turnmill topics shrink`")] == ["shrink"]
-    assert [unknown(words) for words in commands("```sh\nturnmill replay \\\n  --since 2h\n```\n")] == ["--since"]
+    assert [unknown(words) for words in commands("```sh\nturnmill replay \\\n  --from 2h\n```\n")] == ["--from"]
     assert len(list(commands((ROOT / "docs" / "operations" / "runbooks.md").read_text(encoding="utf-8")))) > 10

@@ -56,7 +56,7 @@ async def test_replay_changes_nothing_and_a_lost_store_comes_back(applied_settin
     assert answer["turns"] == {"unchanged": 60, "changed": 0, "new": 0}
     assert await documents(settings.store_url) == before
 
-    said = (await turnmill(settings, "replay", "--from", "2h", "--dry-run")).stdout
+    said = (await turnmill(settings, "replay", "--since", "2h", "--dry-run")).stdout
     assert "turns: 60 unchanged, 0 would be changed, 0 would be new" in said
 
     other = f"sqlite:///{settings.home / 'other.db'}"
@@ -120,7 +120,7 @@ async def test_a_stretch_takes_runs_whole(applied_settings: Settings) -> None:
     until = await moment()
     await send(applied_settings, after)
     await send(applied_settings, into, 1)
-    answer = await replay(applied_settings, "--from", since, "--to", until)
+    answer = await replay(applied_settings, "--since", since, "--until", until)
     assert answer["turns"] == {"unchanged": 0, "changed": 0, "new": 3}
     assert (answer["cut_runs"], answer["open_runs"]) == (0, 0)
     found = await documents(applied_settings.store_url)
@@ -136,7 +136,7 @@ async def test_a_run_that_is_cut_at_the_edge_is_left_out_and_named(applied_setti
     since = await moment()
     await send(settings, cut, 1)
     await send(settings, whole)
-    done = await turnmill(settings, "replay", "--from", since)
+    done = await turnmill(settings, "replay", "--since", since)
     assert done.returncode == 0, done.stderr
     assert "turns: 0 unchanged, 0 changed, 1 new" in done.stdout
     assert f"{cut.run_id} of thread {cut.thread_id}" in done.stdout
@@ -191,10 +191,10 @@ async def test_beside_a_worker(applied_settings: Settings) -> None:
 
 
 async def test_times_that_are_none(settings: Settings) -> None:
-    for arguments in (("--from", "soon"), ("--to", "2x"), ("--from", "1h", "--to", "2h")):
+    for arguments in (("--since", "soon"), ("--until", "2x"), ("--since", "1h", "--until", "2h")):
         done = await turnmill(settings, "replay", *arguments)
         assert done.returncode == 2
-        assert "--from" in done.stderr or "--to" in done.stderr
+        assert "--since" in done.stderr or "--until" in done.stderr
     done = await turnmill(settings, "replay")
     assert done.returncode == 3
     assert "turnmill topics apply" in done.stderr

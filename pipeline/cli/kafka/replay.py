@@ -40,8 +40,8 @@ SQLITE: Final = "sqlite:///"
 
 
 @click.command(short_help="Assemble a time range of the events topic again.")
-@click.option("--from", "since", type=Moment(), help="Runs with a record at this time or later; by default all.")
-@click.option("--to", "until", type=Moment(), help="Runs with a record before this time; by default up to now.")
+@click.option("--since", type=Moment(), help="Runs with a record at this time or later; by default all.")
+@click.option("--until", type=Moment(), help="Runs with a record before this time; by default up to now.")
 @click.option("--thread", "thread_id", help="Only this thread, by its id or the producer's conversation id.")
 @click.option("--tenant", help="Only this tenant; empty: only threads without a tenant.")
 @click.option(
@@ -67,7 +67,7 @@ def replay(
     the store keeps the same one, whichever comes first.
     """
     if since is not None and until is not None and since >= until:
-        raise CallerError(f"--from ({iso(since)}) must be before --to ({iso(until)})")
+        raise CallerError(f"--since ({iso(since)}) must be before --until ({iso(until)})")
     ours = load()
     settings = ours if into is None else load(store=into, content=ours.content_url or INLINE)
     thread = thread_uuid(thread_id, tenant)[0] if thread_id is not None else None

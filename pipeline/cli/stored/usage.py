@@ -59,8 +59,8 @@ LISTED = {"service_tier": "standard", "purpose": "answer"}  # what an empty name
 @click.option("--group-by", default="model", show_default=True, help=f"Any of {', '.join(GROUPS)}, or nothing.")
 @click.option("--bucket", type=click.Choice(BUCKETS), help="Also split by this unit of time.")
 @click.option("--tz", default="UTC", show_default=True, help="Time zone of buckets, and of times without one.")
-@click.option("--from", "start", help="From this time on: 2026-01-20, 2026-01-20T10:00, or 24h, 7d ago.")
-@click.option("--to", "end", help="Before this time.")
+@click.option("--since", "start", help="From this time on: 2026-01-20, 2026-01-20T10:00, or 24h, 7d ago.")
+@click.option("--until", "end", help="Before this time.")
 @click.option("--model", multiple=True, help="Only this model; this and the next filters may be repeated.")
 @click.option("--provider", multiple=True)
 @click.option("--agent", multiple=True)
@@ -202,7 +202,7 @@ def _names(row: UsageRow, query: UsageQuery) -> list[Text]:
 def _cells(figures: Figures, rare: Sequence[str]) -> list[Any]:
     counts = [_count(figures, name) for name in COUNTS]
     cached = " / ".join(_count(figures, name) for name in CACHED)
-    cost = UNKNOWN if figures.cost_usd is None else f"{figures.cost_usd:,.4f}" + ("*" if figures.unpriced else "")
+    cost = _cost(figures)
     if figures.estimated_tokens:
         guess = figures.estimated_cost_usd
         cost += f" ≈{UNKNOWN if guess is None else f'{guess:,.4f}'}"
@@ -212,6 +212,12 @@ def _cells(figures: Figures, rare: Sequence[str]) -> list[Any]:
     ]
     more = (_count(figures, name) for name in rare)
     return [*counts, cached, *more, cost, _times(figures.ttft_ms), _times(figures.duration_ms), *judged]
+
+
+def _cost(figures: Figures) -> str:
+    if not figures.cost_usd and (figures.cost_usd is None or figures.unpriced):
+        return UNKNOWN
+    return f"{figures.cost_usd:,.4f}" + ("*" if figures.unpriced else "")
 
 
 def _count(figures: Figures, name: str) -> str:

@@ -338,7 +338,7 @@ def exact(value: Any) -> int | None:
 def check_commands(lines: list[Line]) -> None:
     """Compare what `turnmill usage` prints as JSON and CSV."""
     october = [line for line in lines if OCTOBER[0] <= at(line.when) < OCTOBER[1]]
-    asked = ["usage", "--group-by", "model", "--tz", BERLIN, "--from", "2026-10-01", "--to", "2026-11-01"]
+    asked = ["usage", "--group-by", "model", "--tz", BERLIN, "--since", "2026-10-01", "--until", "2026-11-01"]
 
     def printed(form: str) -> str:
         said = CliRunner().invoke(cli, [*asked, form], standalone_mode=False)

@@ -313,6 +313,6 @@ async def test_the_command_prints_a_table_json_and_csv(
     assert f"${costs[0]:.4f} told" in table
     assert "none for service tier flex" in table
     assert "0.0000" not in table
-    for wrong in (("--tz", "Mars/Base"), ("--from", "soon"), ("--group-by", "colour"), ("--limit", "0")):
+    for wrong in (("--tz", "Mars/Base"), ("--since", "soon"), ("--group-by", "colour"), ("--limit", "0")):
         with pytest.raises(CallerError):
             await asyncio.to_thread(run, *wrong)
