@@ -295,6 +295,7 @@ BOOKS: Final = (
             TablePlace("usage_state", "nothing of anybody", NOW),
             TablePlace("expiry_state", "nothing of anybody", NOW, ours=("holder",)),
             TablePlace("compatibility", "nothing of anybody", NOW, ours=("oldest",)),
+            TablePlace("dictionaries", "nothing of anybody: it is made of examples", NOW, ours=("content",)),
         )
     ),
 )

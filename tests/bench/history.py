@@ -46,6 +46,7 @@ NUMBERS: Final = {
     "sqlite": "WITH RECURSIVE s(n) AS (SELECT :first UNION ALL SELECT n + 1 FROM s WHERE n < :last) SELECT n FROM s",
 }
 BYTES: Final = {"postgresql": "decode(lpad(to_hex(n), 32, '0'), 'hex')", "sqlite": "from_hex(printf('%032x', n))"}
+EMPTY: Final = {"postgresql": "'{}'::bytea", "sqlite": "CAST('{}' AS BLOB)"}
 THREAD: Final = f"({1 << 40} + n / 5)"  # ids that the database itself does not come to
 TURN: Final = f"({{at}} << {NUMBER_BITS} | n % {NUMBERS_OF_TURNS})"
 MADE: Final = (
@@ -54,7 +55,7 @@ MADE: Final = (
     FROM ({numbers}) s WHERE n % 5 = 0""",
     """INSERT INTO turns (id, thread, turn_id, run_id, ordinal, role, status, revision, events, digest, started_at,
         ended_at, searched, record)
-    SELECT {turn}, {thread}, {bytes}, 'run-' || n, 0, 1, 2, 0, 3, {bytes}, {at}, {at}, true, '{{}}'
+    SELECT {turn}, {thread}, {bytes}, 'run-' || n, 0, 1, 2, 0, 3, {bytes}, {at}, {at}, true, {empty}
     FROM ({numbers}) s""",
     """INSERT INTO usage (turn, position, thread, at, names, finish_reason, requests, turns, interrupted, errors,
         input_tokens, output_tokens, total_tokens, cost_nano_usd, ttft_ms, duration_ms)
@@ -154,7 +155,7 @@ async def fill(store: ThreadStore, turns: int, progress: Callable[[str], None]) 
             progress(f"{turns:,} turns on {name}: {first:,} made")
             await ids_of(connection, UsageNames, NAMES)
             at = f"({BEGIN} + n * {DAYS * DAY} / {turns})"
-            parts = {"numbers": NUMBERS[name], "bytes": BYTES[name], "thread": THREAD, "at": at}
+            parts = {"numbers": NUMBERS[name], "bytes": BYTES[name], "thread": THREAD, "at": at, "empty": EMPTY[name]}
             for statement in MADE:
                 made = text(statement.format(**parts, turn=TURN.format(at=at)))
                 await connection.execute(made, {"first": first, "last": min(first + AT_ONCE, turns) - 1})

@@ -152,7 +152,7 @@ class Sqlite:
         raising = "BEGIN SELECT RAISE(ABORT, 'refused'); END"
         with closing(sqlite3.connect(self.folder / "threads.db", timeout=60)) as connection:
             connection.execute(
-                f"CREATE TRIGGER refuse BEFORE INSERT ON turns WHEN instr(NEW.record, '{_named(agent_id)}') {raising}"
+                f"CREATE TRIGGER refuse BEFORE INSERT ON agents WHEN NEW.agent_id = '{agent_id}' {raising}"
             )
 
     def disk(self) -> SmallDisk:
@@ -300,8 +300,8 @@ class Postgres:
         return await self.server.running()
 
     async def refuse(self, agent_id: str) -> None:
-        of_others = f"strpos(record, '{_named(agent_id)}') = 0"
-        await self.server.execute(f"ALTER TABLE turns ADD CONSTRAINT refuse CHECK ({of_others})", self.name)
+        of_others = f"agent_id <> '{agent_id}'"
+        await self.server.execute(f"ALTER TABLE agents ADD CONSTRAINT refuse CHECK ({of_others})", self.name)
 
     def disk(self) -> SmallDisk:
         assert self.server.small_disk is not None
@@ -323,8 +323,3 @@ class Replicated(Postgres):
     async def close(self) -> None:
         await self.standby.end()
         await super().close()
-
-
-def _named(agent_id: str) -> str:
-    """Return how the text of a record names its agent; Postgres does not read all JSON that a record may be."""
-    return f'"agent_id":"{agent_id}"'

@@ -74,6 +74,7 @@ WITHOUT_IDS: Final = {
     *("hash", "run", "schema", "search", "settings", "store check", "store expire", "store index", "store migrate"),
     *(
         "store restore",
+        "store sql",
         "store sums",
         "tenants check",
         *("tokens list", "tokens make", "tokens revoke", "tokens rotate"),

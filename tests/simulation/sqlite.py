@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 from pipeline.policies.retention import FOREVER, Retention
 from pipeline.stores.database.errors import UnstorableData
+from pipeline.stores.database.packing import unpacked
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.search.write import index_some
 from pipeline.stores.threads.rows import record_of
@@ -102,7 +103,7 @@ class Sqlite(Database):
 
     def records(self) -> list[TurnRecord]:
         """All stored turn records."""
-        return [record_of(record) for *_, record in self._rows()]
+        return [record_of(record.encode()) for *_, record in self._rows()]
 
     def _said(self) -> dict[Any, Said]:
         return {(thread, turn): marks(record) for thread, turn, record in self._rows()}
@@ -110,8 +111,8 @@ class Sqlite(Database):
     def _rows(self) -> list[Any]:
         if not self.opened:
             return []
-        found = "SELECT thread, turn_id, record FROM turns"
-        return own_files().used.execute(found).fetchall()
+        rows = own_files().used.execute("SELECT thread, turn_id, record FROM turns")
+        return [(thread, turn, unpacked(record).decode()) for thread, turn, record in rows]
 
 
 @cache

@@ -25,6 +25,7 @@ from pipeline.stores.archive.parquet import Written
 from pipeline.stores.archive.turn_archive import Entry
 from pipeline.stores.content.objects import Found, NotThere
 from pipeline.stores.database.errors import StoreError, UnstorableData
+from pipeline.stores.database.packing import unpacked
 from pipeline.stores.database.schema import links, usage
 from pipeline.stores.threads.rows import RecordRows, record_rows
 from pipeline.stores.threads.summaries import WriteResult
@@ -195,7 +196,7 @@ class Database:
 
 def said(rows: RecordRows) -> frozenset[tuple[str, str, int]]:
     """What a stored turn holds, by the marks of its events."""
-    return marks(rows.turn["record"])
+    return marks(unpacked(rows.turn["record"]).decode())
 
 
 def _look_at(rows: RecordRows) -> None:

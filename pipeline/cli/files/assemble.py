@@ -86,8 +86,23 @@ def find_dialect(file: Path) -> Dialect:
 def assemble_file(file: Path, dialect: Dialect, form: Format) -> dict[str, Any]:
     """Return the object to print for one run's stream. Raises CallerError if the file can't be read."""
     items = decode(read_file(file), dialect.wire)
+    envelope = envelope_of(file, dialect, [item.event for item in items if item.event is not None])
+    records, refused = assemble_run(dialect, [envelope])
+    document = thread_document(envelope["thread_id"], records)
+    return {
+        "source": str(file),
+        "thread": document,
+        "messages": [] if form.is_document else form.made(document),
+        "dead_letters": [
+            *({"reason": item.error.reason, "detail": item.error.detail} for item in items if item.error is not None),
+            *({"reason": letter.reason, "detail": letter.detail} for letter in refused),
+        ],
+    }
+
+
+def envelope_of(file: Path, dialect: Dialect, events: list[Any]) -> dict[str, Any]:
+    """Return the envelope of a run whose events are in a file. Raises CallerError if FILE.run.json is malformed."""
     info = run_info(file)
-    events = [item.event for item in items if item.event is not None]
     conversation = info.get("thread_id") or dialect.conversation_of(events)
     thread_id, external_id = thread_uuid(str(conversation or file.name))
     started = epoch_ms(info.get("started_at"))
@@ -105,17 +120,7 @@ def assemble_file(file: Path, dialect: Dialect, form: Format) -> dict[str, Any]:
     }
     if external_id is not None and conversation:
         envelope["run"]["external_id"] = external_id
-    records, refused = assemble_run(dialect, [envelope])
-    document = thread_document(thread_id, records)
-    return {
-        "source": str(file),
-        "thread": document,
-        "messages": [] if form.is_document else form.made(document),
-        "dead_letters": [
-            *({"reason": item.error.reason, "detail": item.error.detail} for item in items if item.error is not None),
-            *({"reason": letter.reason, "detail": letter.detail} for letter in refused),
-        ],
-    }
+    return envelope
 
 
 def read_file(file: Path) -> bytes:

@@ -17,6 +17,7 @@ from pipeline.observability.logs import set_up
 from pipeline.settings import load
 from pipeline.stores.archive.turn_archive import lake_of
 from pipeline.stores.database import migrate as migrations
+from pipeline.stores.database.packing import unpacked
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.believed_time import believed_time
 from pipeline.stores.keeping.erasure import erase_all
@@ -29,6 +30,7 @@ from pipeline.stores.usage.sums import Compared
 from pipeline.stores.usage.time_buckets import MINUTE, label
 from pipeline.turns.times import iso
 from pipeline.worker.repair import restoring
+from topics import json_text
 from turnmill.clock import now_ms
 from turnmill.errors import CallerError
 from turnmill.settings import without_password
@@ -138,6 +140,32 @@ async def _sums(opened: ThreadStore, *, repair: bool) -> Compared:
     while await sum_up(opened):
         pass
     return await compare_sums(opened, repair=repair)
+
+
+@store.command(short_help="Query the store's tables, with records unpacked.")
+@click.argument("statement")
+def sql(statement: str) -> None:
+    """Run a SQL STATEMENT that only reads, and print its rows: a JSON object a line.
+
+    Records of turns are stored packed; here they are JSON again. On SQLite `record_json(record)` is its text within the
+    statement, too: SELECT json_extract(record_json(record), '$.run_id') FROM turns.
+    """
+    for row in in_store(partial(_rows, statement=statement)):
+        click.echo(json_text.line(row))
+
+
+async def _rows(opened: ThreadStore, statement: str) -> list[dict[str, Any]]:
+    async with opened.only_reading() as connection:
+        rows = (await connection.exec_driver_sql(statement)).mappings().all()
+    return [{name: _readable(value) for name, value in row.items()} for row in rows]
+
+
+def _readable(value: Any) -> Any:
+    """Return a column's value for JSON: a record as its object, other bytes in hexadecimal digits."""
+    if isinstance(value, bytes | memoryview):
+        text = unpacked(bytes(value))
+        return json_text.loads(text.decode()) if text.startswith(b"{") else text.hex()
+    return value if value is None or isinstance(value, str | int | float | list | dict) else str(value)
 
 
 @store.command(short_help="Bring a store from a backup up to date.")

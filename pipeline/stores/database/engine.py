@@ -12,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.database.failures import store_error
+from pipeline.stores.database.packing import unpacked
 from pipeline.stores.database.primary import connect, keep_to
 from topics import json_text
 from turnmill.errors import CallerError
@@ -106,6 +107,7 @@ def _configure_sqlite(connection: Any, _record: object) -> None:
     is written.
     """
     connection.create_function("from_hex", 1, bytes.fromhex, deterministic=True)  # SQLite has `unhex` from 3.41 on
+    connection.create_function("record_json", 1, lambda stored: unpacked(stored).decode(), deterministic=True)
     connection.isolation_level = None  # we send BEGIN ourselves: the driver sends it too late, after the first read
     cursor = connection.cursor()
     for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "secure_delete=ON", CACHE, COPIED):

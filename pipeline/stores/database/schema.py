@@ -100,9 +100,18 @@ turns = Table(
     Column("prompt", Text),
     Column("asked", Document),  # what the turn waits for; null: nothing
     Column("searched", Boolean, nullable=False),  # False: its words are not in `turn_words` yet
-    Column("record", Text, nullable=False),  # the JSON text of the turn record, as it came
+    Column("record", LargeBinary, nullable=False),  # the JSON text of the turn record as it came, `packing.packed`
     Index("turns_named", "thread", "turn_id", unique=True),  # which turns are there already; a thread's turns
+    Index("turns_in_time", "thread", "started_at", "role"),  # the newest turns of a thread
 )
+# What records were packed with, for those who unpack them by other means (`pipeline.stores.database.packing`).
+dictionaries = Table(
+    "dictionaries",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),  # as zstd's frames name it
+    Column("content", LargeBinary, nullable=False),
+)
+
 UNSEARCHED = ~turns.c.searched
 # Turns whose words are missing.
 Index("turns_unsearched", turns.c.id, sqlite_where=UNSEARCHED, postgresql_where=UNSEARCHED)

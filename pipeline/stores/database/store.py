@@ -117,6 +117,18 @@ class ThreadStore:
             async with self._engine.connect() as connection:
                 yield connection
 
+    @asynccontextmanager
+    async def only_reading(self) -> AsyncIterator[AsyncConnection]:
+        """Open a connection for statements of others, which can't write."""
+        async with self.reading() as connection:
+            is_sqlite = connection.dialect.name == "sqlite"
+            await connection.exec_driver_sql("PRAGMA query_only=ON" if is_sqlite else "SET TRANSACTION READ ONLY")
+            try:
+                yield connection
+            finally:
+                if is_sqlite:
+                    await connection.exec_driver_sql("PRAGMA query_only=OFF")
+
     async def rows(self, query: Executable) -> Sequence[Any]:
         """Return the rows of a query."""
         async with self.reading() as connection:

@@ -18,6 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from pipeline.stores.database.held_and_erased import erased_of
 from pipeline.stores.database.ids import LATEST, first_id
 from pipeline.stores.database.keys import decode_cursor, encode_cursor, thread_of, turn_text
+from pipeline.stores.database.packing import size_of
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.search.query import (
     Terms,
@@ -177,7 +178,7 @@ async def _read(
         by_id = {row.id: row for row in rows if thread_of(row) not in erased}
         shown = [(by_id[id_], score) for id_, score in some if id_ in by_id]
         hits += await asyncio.to_thread(lambda rows: [_hit(*row, query) for row in rows], shown)
-        used, size = used + len(some), size + sum(len(row.record) for row in by_id.values())
+        used, size = used + len(some), size + sum(size_of(row.record) for row in by_id.values())
     return hits, used
 
 

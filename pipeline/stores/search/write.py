@@ -138,6 +138,6 @@ async def index_words(connection: AsyncConnection, most: int) -> int:
     if rows:
         ids = [id_ for id_, _, _ in rows]
         await connection.execute(update(turns).where(turns.c.id.in_(ids)).values(searched=True))
-        placed = [PlacedTurn(id_, thread, record_rows(record_of(text), text.encode())) for id_, thread, text in rows]
+        placed = [PlacedTurn(id_, thread, record_rows(record_of(stored))) for id_, thread, stored in rows]
         await send(connection, await word_calls(connection, placed))
     return len(rows)

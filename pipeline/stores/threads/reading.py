@@ -176,7 +176,7 @@ async def documents_of(connection: AsyncConnection, keys: Sequence[ThreadKey]) -
 
 
 def _records_by_thread(
-    texts: list[str], keys: Iterable[ThreadKey]
+    texts: list[bytes], keys: Iterable[ThreadKey]
 ) -> tuple[dict[ThreadKey, list[TurnRecord]], set[ThreadKey]]:
     """Return the records of each thread, and the threads that they link to. Empties `texts`, to save memory."""
     records: dict[ThreadKey, list[TurnRecord]] = {key: [] for key in keys}

@@ -1,7 +1,8 @@
 """Conversion of a turn record to its rows; the row of a thread, and how new turns change it. Pure.
 
-Nearly always a turn follows all others of its thread, and the new row is computed from the old row and the turn.
-Otherwise, and when a turn is replaced, the row is derived from all turns again (`statements.refresh_threads`).
+Nearly always a turn follows all others of its thread, and the new row is computed from the old row and the turn. With a
+late turn only its sums are, and the store looks for the newest values (`statements.latest_values`). When a turn is
+replaced, the row is derived from all turns again (`statements.refresh_threads`).
 """
 
 import hashlib
@@ -15,6 +16,7 @@ from pipeline.policies.prices import NONE, Prices
 from pipeline.stores.costs.rows import usage_rows
 from pipeline.stores.database.expressions import MAX_INTEGER
 from pipeline.stores.database.keys import Agent, key_of, turn_bytes
+from pipeline.stores.database.packing import packed, unpacked
 from pipeline.turns.column_text import column_text, snippet
 from pipeline.turns.event_coverage import Version, ranges_of
 from pipeline.turns.pending import pending
@@ -123,11 +125,12 @@ def _agent_names(record: TurnRecord) -> dict[str, str | None]:
     return names
 
 
-def _text(record: TurnRecord, value: bytes | None) -> str:
+def _text(record: TurnRecord, value: bytes | None) -> bytes:
     if value is not None:
         with suppress(UnicodeDecodeError):
-            return value.decode()
-    return turn_record.encode(record).decode()
+            value.decode()
+            return value
+    return turn_record.encode(record)
 
 
 def _without_requests(value: bytes | None, requests: Any) -> bytes | None:
@@ -136,7 +139,7 @@ def _without_requests(value: bytes | None, requests: Any) -> bytes | None:
     return value[: -len(last)] + b"}" if value is not None and value.endswith(last) else None
 
 
-def _turn(record: TurnRecord, text: str) -> Row:
+def _turn(record: TurnRecord, text: bytes) -> Row:
     if not isinstance(record["status"], str):
         raise TypeError("the status of a turn record is no text")
     started_at, ended_at = span(record)
@@ -151,14 +154,14 @@ def _turn(record: TurnRecord, text: str) -> Row:
         "status": COMPLETE if record["status"] == "complete" else BROKEN_OFF if by_worker else INTERRUPTED,
         "revision": min(record["revision"], MAX_INTEGER),
         "events": min(record.get("events", 0), MAX_INTEGER),
-        "digest": hashlib.sha256(text.encode()).digest()[:DIGEST_BYTES],
+        "digest": hashlib.sha256(text).digest()[:DIGEST_BYTES],
         "started_at": started_at,
         "ended_at": ended_at,
         "external_id": column_text(thread.get("external_id")),
         "title": column_text(thread.get("title") or None),
         "prompt": column_text(prompt(record["turn"])),
         "asked": None if asked is None else json_text.dumps(asked),
-        "record": text,
+        "record": packed(text),
     }
 
 
@@ -173,9 +176,9 @@ def _asked(record: TurnRecord, ended_at: int) -> Row | None:
     return {**identity, **who, "since": ended_at, "asked": asked}
 
 
-def record_of(text: str) -> TurnRecord:
+def record_of(stored: bytes) -> TurnRecord:
     """Return the turn record that a row of `turns` contains."""
-    record: TurnRecord = json_text.loads(text)
+    record: TurnRecord = json_text.loads(unpacked(stored).decode())
     return record
 
 
@@ -240,18 +243,20 @@ def sort_key(rows: RecordRows) -> int:
     return int(rows.turn["started_at"] << ROLE_BITS | rows.turn["role"])
 
 
-def with_turns(row: ThreadRow, added: Iterable[RecordRows]) -> ThreadRow | None:
-    """Return a thread's row after these new records; None if any belongs before a stored record."""
+def with_turns(row: ThreadRow, added: Iterable[RecordRows]) -> tuple[ThreadRow, bool]:
+    """Return a thread's row after these new records, and True if any belongs before a stored record.
+
+    Then only the sums, the times and the position are right: which values are the newest is for the store to say.
+    """
     records = sorted(added, key=attrgetter("order"))
-    if row.newest is not None and sort_key(records[0]) <= row.newest:
-        return None
+    is_late = row.newest is not None and sort_key(records[0]) <= row.newest
     for record in records:
-        row = _behind(row, record)
-    return row
+        row = _with(row, record)
+    return row, is_late
 
 
-def _behind(row: ThreadRow, rows: RecordRows) -> ThreadRow:
-    """Return the row after a record that is the thread's last."""
+def _with(row: ThreadRow, rows: RecordRows) -> ThreadRow:
+    """Return the row after a record: whole if it is the thread's last."""
     turn, real = rows.turn, rows.turn["role"] != FACTS
     begun, ended = turn["started_at"], turn["ended_at"]
     if row.turns and not real:  # the times of a thread are those of its turns, if it has any
@@ -275,6 +280,6 @@ def _behind(row: ThreadRow, rows: RecordRows) -> ThreadRow:
         duration_ms=turn["ended_at"] - turn["started_at"] if rows.usage else row.duration_ms,
         created_at=begun,
         updated_at=ended,
-        newest=sort_key(rows),
+        newest=max(sort_key(rows), row.newest or 0),
         asked=turn["asked"] if real else row.asked,
     )

@@ -116,39 +116,48 @@ async def delete_of_turns(
     return values
 
 
-def refresh_threads(ids: Collection[int]) -> Update:
-    """Return an UPDATE that derives the rows of `threads` again from their turns and usage."""
+def latest_values(ids: Collection[int], names: Collection[str]) -> Update:
+    """Return an UPDATE of these columns of threads by their newest turns; each reads few turns (`turns_in_time`)."""
     of_thread, real = turns.c.thread == threads.c.id, turns.c.role != FACTS
 
     def newest(column: ColumnElement[Any], *where: ColumnElement[bool]) -> ColumnElement[Any]:
         latest = [part.desc() for part in ORDER]
         return select(column).where(of_thread, *where).order_by(*latest).limit(1).scalar_subquery()
 
-    def over_turns(aggregate: Any, column: ColumnElement[Any]) -> ColumnElement[Any]:
-        """Return the aggregate over turns; over records of facts where a thread has no turn."""
-        value = func.coalesce(aggregate(case((real, column))), aggregate(column), 0)
-        return select(value).where(of_thread).scalar_subquery()
-
     first_prompt = select(turns.c.prompt).where(of_thread, turns.c.prompt.is_not(None)).order_by(*ORDER).limit(1)
-
-    def used(column: ColumnElement[Any]) -> Select[Any]:
-        return select(column).select_from(usage.join(turns, usage.c.turn == turns.c.id)).where(of_thread)
-
     latest_usage = [*(part.desc() for part in ORDER), usage.c.position.desc()]
     models = select(usage_names.c.model).join(usage, usage.c.names == usage_names.c.id)
     models = models.join(turns, usage.c.turn == turns.c.id).where(of_thread).order_by(*latest_usage).limit(1)
-    order = turns.c.started_at * (1 << ROLE_BITS) + turns.c.role
     values = {
         "external_id": newest(turns.c.external_id, turns.c.external_id.is_not(None)),
         "title": newest(turns.c.title, turns.c.title.is_not(None)),
         "prompt": first_prompt.scalar_subquery(),
         "status": newest(turns.c.status, real),
         "asked": newest(turns.c.asked, real),
+        "model": models.scalar_subquery(),
+        "duration_ms": newest(turns.c.ended_at - turns.c.started_at, turns.c.role == AGENT),
+    }
+    wanted = {name: values[name] for name in names}
+    return update(threads).where(threads.c.id.in_(sorted(ids))).values(wanted)
+
+
+def refresh_threads(ids: Collection[int]) -> Update:
+    """Return an UPDATE that derives the sums and times of threads again from their turns and usage."""
+    of_thread, real = turns.c.thread == threads.c.id, turns.c.role != FACTS
+
+    def over_turns(aggregate: Any, column: ColumnElement[Any]) -> ColumnElement[Any]:
+        """Return the aggregate over turns; over records of facts where a thread has no turn."""
+        value = func.coalesce(aggregate(case((real, column))), aggregate(column), 0)
+        return select(value).where(of_thread).scalar_subquery()
+
+    def used(column: ColumnElement[Any]) -> Select[Any]:
+        return select(column).select_from(usage.join(turns, usage.c.turn == turns.c.id)).where(of_thread)
+
+    order = turns.c.started_at * (1 << ROLE_BITS) + turns.c.role
+    values = {
         "turns": select(func.count()).select_from(turns).where(of_thread, real).scalar_subquery(),
         "total_tokens": used(func.coalesce(BoundedSum(usage.c.total_tokens), 0)).scalar_subquery(),
         "cost_nano_usd": used(BoundedSum(usage.c.cost_nano_usd)).scalar_subquery(),
-        "model": models.scalar_subquery(),
-        "duration_ms": newest(turns.c.ended_at - turns.c.started_at, turns.c.role == AGENT),
         "created_at": over_turns(func.min, turns.c.started_at),
         "updated_at": over_turns(func.max, turns.c.ended_at),
         "newest": select(func.max(order)).where(of_thread).scalar_subquery(),

@@ -36,6 +36,8 @@ from turnmill.clock import now_ms
 
 FOREVER: Final = Retention()
 DELETED, EXPIRED = "deleted", "expired"  # why turns are deleted
+LATEST: Final = ("status", "asked", "model", "duration_ms")  # of a thread: values of its last turns
+NAMED: Final = ("external_id", "title", "prompt")  # of the last, or the first, turn that has it
 
 Threads = Mapping[ThreadKey, ThreadRow]
 Batch = Mapping[int, RecordRows]  # records of a batch by their index in it, ascending
@@ -168,17 +170,21 @@ async def _apply(
         if book.calls is not None:
             calls += await book.calls(connection, placed, shared)
     derived, ready = set(replaced.values()), []  # threads whose rows are derived again from all turns; other rows
+    of_late = dict[int, list[str]]()  # thread -> the columns of which a late turn may be the newest
     for key, added in new.items():
         if threads[key].id not in derived:
-            if (row := with_turns(threads[key], added)) is None:
-                derived.add(threads[key].id)
-            else:
-                ready.append(row)
+            row, is_late = with_turns(threads[key], added)
+            ready.append(row)
+            if is_late:
+                of_late[row.id] = [*LATEST, *(name for name in NAMED if any(rows.turn[name] for rows in added))]
     if ready:
         calls.append(statements.put_threads(dialect, ready))
     await send(connection, calls)
+    for thread, names in of_late.items():
+        await connection.execute(statements.latest_values([thread], names))
     if derived:
         await connection.execute(statements.refresh_threads(derived))
+        await connection.execute(statements.latest_values(derived, (*LATEST, *NAMED)))
     if replaced:
         await _forget_unused(connection, before, books)
 

@@ -74,6 +74,20 @@ def test_show(turnmill: Any, documents: Any, name: str) -> None:
     assert "Sunny." in shown
 
 
+def test_a_query_reads_records_and_changes_nothing(turnmill: Any, documents: Any, store_url: str) -> None:
+    rows = [
+        json.loads(line) for line in turnmill("store", "sql", "SELECT * FROM turns ORDER BY id").output.splitlines()
+    ]
+    assert [row["record"]["run_id"] for row in rows] == ["r1", "r1", "r2"]
+    assert all(isinstance(row["turn_id"], str) for row in rows)
+    if store_url.startswith("sqlite:"):
+        within = "SELECT json_extract(record_json(record), '$.run_id') AS run FROM turns ORDER BY id DESC LIMIT 1"
+        assert json.loads(turnmill("store", "sql", within).output) == {"run": "r2"}
+    for wrong in ("DELETE FROM turns", "SELECT nothing FROM turns"):
+        assert isinstance(turnmill("store", "sql", wrong).exception, StoreError)
+    assert len(turnmill("store", "sql", "SELECT 1 FROM turns").output.splitlines()) == 3
+
+
 def test_a_thread_that_is_not_there(turnmill: Any, documents: Any) -> None:
     for command in (("threads", "show"), ("threads", "delete", "--yes"), ("export",)):
         result = turnmill(*command, "nothing")

@@ -8,18 +8,21 @@ from typing import Any
 
 import asyncpg
 import pytest
+from sqlalchemy import select
 
 from pipeline.policies.retention import DAY_MS, Retention
 from pipeline.policies.webhooks import EVENTS, Event, Webhook, lane_of, secret_of
 from pipeline.settings import LAKE, Settings, load
 from pipeline.stores.archive.turn_archive import Entry, archive_of
 from pipeline.stores.content.store import ContentStore
-from pipeline.stores.database.schema import metadata
+from pipeline.stores.database.packing import MAGIC
+from pipeline.stores.database.schema import metadata, turns
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.erasure import delete_thread, erase, scrub
 from pipeline.stores.keeping.expiry import expire
 from pipeline.stores.keeping.tenant_erasure import erase_tenant, what_is_left
 from pipeline.stores.outbound.deliveries import add_webhook, enqueue
+from pipeline.stores.threads import statements
 from pipeline.stores.threads.reading import erased_among
 from pipeline.stores.turns import write_turns
 from pipeline.stores.usage.summing import sum_up
@@ -31,6 +34,7 @@ from turnmill.identity import thread_uuid
 
 MARK = re.compile(rb"markof[a-z]+", re.IGNORECASE)
 TENANT = "markoftenant1"  # a digit ends a mark, whatever stands behind it
+STAYS = ThreadKey.of(thread_uuid("other 3")[0], None)
 GONE = ThreadKey.of(thread_uuid("markofchat")[0], TENANT)
 
 
@@ -97,6 +101,26 @@ async def in_rows(store: ThreadStore) -> dict[str, set[str]]:
     return found
 
 
+PIECE = 12  # bytes of a packed record: enough that none is anywhere by chance
+
+
+async def pieces_of(store: ThreadStore, key: ThreadKey) -> set[bytes]:
+    """Pieces of the packed records of a thread: what is packed has no mark in clear."""
+    of_thread = select(turns.c.record).where(turns.c.thread == statements.number_of(key))
+    async with store.reading() as connection:
+        stored = list(await connection.scalars(of_thread))
+    assert all(record.startswith(MAGIC) for record in stored)
+    return {record[at : at + PIECE] for record in stored for at in range(20, len(record) - PIECE)}
+
+
+def has_pieces(folder: Path, pieces: set[bytes]) -> set[str]:
+    """Which files have some of them."""
+    data = {file.name: file.read_bytes() for file in folder.rglob("threads.db*")}
+    return {
+        name for name, held in data.items() if any(held[at : at + PIECE] in pieces for at in range(len(held) - PIECE))
+    }
+
+
 async def test_no_byte_of_a_thread_stays_and_then_none_of_its_tenant(
     store: ThreadStore, local_settings: Settings, record: Any, tmp_path: Path
 ) -> None:
@@ -104,9 +128,13 @@ async def test_no_byte_of_a_thread_stays_and_then_none_of_its_tenant(
     before = await in_rows(store)
     assert {"threads", "turns", "agents", "usage_names", "webhooks", "webhook_deliveries"} <= before.keys()
     assert set(on_disk(tmp_path))  # or nothing is proved below
+    pieces, others = await pieces_of(store, GONE), await pieces_of(store, STAYS)
+    pieces -= others
+    assert has_pieces(tmp_path, others) or not list(tmp_path.rglob("threads.db"))
     assert (await erase(local_settings, store, GONE, "a test")).stored
     until_summed = {"markofmodel", "markofagent"}
     assert {mark for _, mark in on_disk(tmp_path)} <= {"markoftenant", "markofurl", *until_summed}
+    assert has_pieces(tmp_path, pieces) == set()
     while await sum_up(store):
         pass
     # The mark; who hears of it; the tenant's own address; its changes, until their topic has them.
@@ -137,14 +165,16 @@ async def test_sums_of_what_expired_name_nobody_behind_the_tenant(
 @pytest.mark.parametrize("store_url", ["postgres"], indirect=True)
 async def test_postgres_keeps_bytes_until_vacuum(store: ThreadStore, store_url: str, record: Any) -> None:
     """What docs/retention.md says of its pages: dead rows, until VACUUM has been there."""
+    key = ThreadKey.of(thread_uuid("gone")[0], None)
     await write_turns(store, [record("gone", text="markofvacuum")])
-    await delete_thread(store, ThreadKey.of(thread_uuid("gone")[0], None))
+    pieces = await pieces_of(store, key)
+    await delete_thread(store, key)
     connection = await asyncpg.connect(store_url)
 
     async def has_mark() -> bool:
         await connection.execute("CHECKPOINT")
         page = await connection.fetchval("SELECT pg_read_binary_file(pg_relation_filepath('turns'))")
-        return MARK.search(page) is not None
+        return any(piece in page for piece in pieces)
 
     try:
         assert await has_mark()

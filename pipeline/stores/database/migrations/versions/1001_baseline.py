@@ -10,7 +10,16 @@ from alembic import op
 from sqlalchemy import JSON, Table
 
 from pipeline.stores.database.ids import COUNTER
-from pipeline.stores.database.schema import CHANGED, NOTED, compatibility, expiry_state, metadata, usage_state
+from pipeline.stores.database.packing import DICTIONARIES
+from pipeline.stores.database.schema import (
+    CHANGED,
+    NOTED,
+    compatibility,
+    dictionaries,
+    expiry_state,
+    metadata,
+    usage_state,
+)
 from turnmill.clock import now_ms
 
 revision = "1001"
@@ -53,6 +62,9 @@ def upgrade() -> None:
     op.bulk_insert(usage_state, [{"id": 1, "kept": True}])
     op.bulk_insert(expiry_state, [{"id": 1, "holder": "", "until": 0, "believed": now_ms()}])
     op.bulk_insert(compatibility, [{"oldest": revision}])
+    op.bulk_insert(dictionaries, [{"id": number, "content": content} for number, content in DICTIONARIES.items()])
+    if postgres:  # which would try to compress it again
+        op.execute("ALTER TABLE turns ALTER record SET STORAGE EXTERNAL")
     for statement in (f"CREATE SEQUENCE {COUNTER}",) if postgres else SQLITE:
         op.execute(statement)
     for trigger in TRIGGERS:
