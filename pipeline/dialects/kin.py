@@ -70,7 +70,8 @@ def kin(
     """Return the dialect of a wire that `translate` makes events of another wire.
 
     `body`: returns the body of a request, which may be any JSON, as its kin's. `provider`: of the models, unless the
-    publisher names it. `more`: handlers beside its kin's. `differs`: fields of the dialect that are not its kin's.
+    publisher names it. `more`: handlers beside its kin's. `differs`: fields of the dialect that are not its kin's. It
+    can't carry what its kin can't.
     """
     kind = WIRES[name].kind
     handlers = {**of.handlers, CANCELLED: _cancelled, **more}
@@ -126,4 +127,5 @@ def kin(
 
     facts = {"begin": begin, "history": history, "recognises": recognises, "shows": shows, "ended": ended, **differs}
     same = replace(of, name=name, wire=WIRES[name], handlers={}, unknown=handle, stretches={}, deltas={})
+    same = replace(same, carriers=tuple(replace(carrier, name=name) for carrier in of.carriers))
     return replace(same, formats=(), **facts)

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from pipeline.assembly.dialect import Dialect, Format, Resume, Shown, StreamEnd
-from pipeline.dialects.ag_ui import events, formats, messages
+from pipeline.assembly.dialect import Resume, Shown, StreamEnd
+from pipeline.dialects.ag_ui import events, messages
 from pipeline.dialects.deltas import shown
+from pipeline.dialects.records import dialect
 from pipeline.turns import essence_filters as drop
-from pipeline.turns.losses import Carrier, Loss
-from turnmill.wire.registry import WIRES
+from pipeline.turns.losses import Loss
 
 AG_UI: Final = (
     Loss(
@@ -62,20 +62,10 @@ def conversation(event: Any) -> str | None:
     return None
 
 
-DIALECT: Final = Dialect(
-    name="ag-ui",
-    wire=WIRES["ag-ui"],
-    handlers=events.HANDLERS,
-    unknown=events.unknown,
+DIALECT: Final = dialect(
+    __name__,
+    AG_UI,
     begin=messages.begin,
     history=messages.repeated,
-    finish=events.finish,
-    stretches=events.STRETCHES,
-    deltas=events.DELTAS,
-    conversation=conversation,
-    shows=shows,
-    ended=ended,
-    carriers=(Carrier("ag-ui", AG_UI),),
-    formats=(Format("ag-ui", formats.messages, formats.READER),),
     resume=Resume(empty=True),  # its client expects RUN_STARTED first
 )

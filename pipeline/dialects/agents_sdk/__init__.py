@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from pipeline.assembly.dialect import Dialect, Shown
+from pipeline.assembly.dialect import Shown
 from pipeline.dialects.agents_sdk import events
+from pipeline.dialects.records import dialect
 from pipeline.dialects.wire_values import ends_by
 from pipeline.turns import essence_filters as drop
-from pipeline.turns.losses import Carrier, Loss
-from turnmill.wire.registry import WIRES
+from pipeline.turns.losses import Loss
 
 AGENTS_SDK: Final = (
     Loss(
@@ -61,17 +61,9 @@ def conversation(event: Any) -> str | None:
     return None
 
 
-DIALECT: Final = Dialect(
-    name="agents-sdk",
-    wire=WIRES["agents-sdk"],
-    handlers=events.HANDLERS,
-    unknown=events.unknown,
-    begin=events.begin,
+DIALECT: Final = dialect(
+    __name__,
+    AGENTS_SDK,
     history=events.repeated,
-    finish=events.finish,
-    conversation=conversation,
-    recognises=recognises,
-    shows=shows,
     ended=ends_by("event", {"done": "complete"}),
-    carriers=(Carrier("agents-sdk", AGENTS_SDK),),
 )

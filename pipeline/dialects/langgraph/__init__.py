@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from pipeline.assembly.dialect import Dialect, Format, Shown, StreamEnd
+from pipeline.assembly.dialect import Format, Shown, StreamEnd
 from pipeline.dialects.langgraph import events, formats, request
 from pipeline.dialects.langgraph.shapes import MODES, V3, StreamEvent, message_of, stream_event
 from pipeline.dialects.langgraph.stream import OF_TOOLS
+from pipeline.dialects.records import dialect
 from pipeline.turns import essence_filters as drop
-from pipeline.turns.losses import Carrier, Loss
+from pipeline.turns.losses import Loss
 from topics.json_text import Fields
-from turnmill.wire.registry import WIRES
 
 LANGGRAPH: Final = (
     Loss("response id", "not there, but for some providers", drop.response_fields("provider_response_id")),
@@ -120,19 +120,11 @@ def _heard(event: Any) -> StreamEvent | None:
         return None
 
 
-DIALECT: Final = Dialect(
-    name="langgraph",
-    wire=WIRES["langgraph"],
-    handlers=events.HANDLERS,
+DIALECT: Final = dialect(
+    __name__,
+    LANGGRAPH,
     unknown=events.read,
-    stretches=events.STRETCHES,
     begin=request.begin,
     history=request.repeated,
-    finish=events.finish,
-    conversation=conversation,
-    recognises=recognises,
-    shows=shows,
-    ended=ended,
-    carriers=(Carrier("langgraph", LANGGRAPH),),
     formats=(Format("langchain", formats.messages, formats.READER),),
 )

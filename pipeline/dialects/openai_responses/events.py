@@ -262,7 +262,7 @@ def _index_of(event: Fields, key: str) -> int:
     return number_or_none(event.get(key)) or 0
 
 
-DELTAS: Final = {
+PIECES: Final = {
     "output_text": ("output_text", "content_index", "text"),
     "refusal": ("refusal", "content_index", "refusal"),
     "reasoning_summary_text": ("summary", "summary_index", "text"),
@@ -278,8 +278,8 @@ IN_CALLS: Final[dict[str, Handler]] = {
     **{f"response.{name}": created for name in ("created", "queued", "in_progress")},
     "response.output_item.added": added,
     "response.output_item.done": done,
-    **{f"response.{name}.delta": _delta(kind, index_key) for name, (kind, index_key, _) in DELTAS.items()},
-    **{f"response.{name}.done": _whole(kind, index_key, key) for name, (kind, index_key, key) in DELTAS.items()},
+    **{f"response.{name}.delta": _delta(kind, index_key) for name, (kind, index_key, _) in PIECES.items()},
+    **{f"response.{name}.done": _whole(kind, index_key, key) for name, (kind, index_key, key) in PIECES.items()},
     **{f"response.{name}": ended for name in ("completed", "incomplete", "failed")},
     "error": error,
     "keepalive": nothing,
@@ -292,5 +292,5 @@ HANDLERS: Final[dict[str, Handler]] = {
 }
 unknown: Final = _in_lane(_unknown)
 STRETCHES: Final[dict[str | None, Stretch]] = {
-    f"response.{name}.delta": _deltas(kind, index_key) for name, (kind, index_key, _) in DELTAS.items()
+    f"response.{name}.delta": _deltas(kind, index_key) for name, (kind, index_key, _) in PIECES.items()
 }

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from pipeline.assembly.dialect import Dialect, Format, Resume, Shown
-from pipeline.dialects.deltas import shown, stretches
+from pipeline.assembly.dialect import Format, Resume, Shown
+from pipeline.dialects.deltas import shown
 from pipeline.dialects.pydantic_ai.keys import NOT_EXECUTED
+from pipeline.dialects.records import dialect
 from pipeline.dialects.vercel_ai import events, export, history, request, side_events
 from pipeline.dialects.wire_values import ends_by
 from pipeline.turns import essence_filters as drop
 from pipeline.turns.losses import Carrier, Loss
-from turnmill.wire.registry import WIRES
 
 VERCEL_AI: Final = (
     Loss(
@@ -124,18 +124,12 @@ def shows(event: Any) -> Sequence[Shown]:
     return shown(events.DELTAS, "type", event)
 
 
-DIALECT: Final = Dialect(
-    name="vercel-ai",
-    wire=WIRES["vercel-ai"],
-    handlers=events.HANDLERS,
+DIALECT: Final = dialect(
+    __name__,
     unknown=side_events.unknown,
     begin=request.begin,
     history=request.repeated,
     finish=events.close,
-    stretches=stretches(events.DELTAS, "type"),
-    deltas=events.DELTAS,
-    recognises=recognises,
-    shows=shows,
     ended=ends_by("type", {"finish": "complete", "abort": "aborted", "start": None}),
     carriers=(
         Carrier("vercel-ai", VERCEL_AI),
