@@ -5,6 +5,7 @@ surrogates, more than 254 levels of nesting.
 """
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -20,6 +21,16 @@ Fields = dict[str, Any]  # a JSON object
 
 # Line ends in Unicode that JSON does not escape: a reader that splits lines at them would cut a value in two.
 LINE_ENDS = {0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"}
+
+
+def present(fields: Mapping[str, Any]) -> Fields:
+    """Return the fields that are not None."""
+    return {key: value for key, value in fields.items() if value is not None}
+
+
+def filled(fields: Mapping[str, Any]) -> Fields:
+    """Return the fields that are neither None, nor empty, False or 0."""
+    return {key: value for key, value in fields.items() if value}
 
 
 def dumps(value: Any) -> str:

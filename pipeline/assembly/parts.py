@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
-from topics.json_text import Fields
+from topics.json_text import Fields, present
 from turnmill.wire import traceparent
 
 MessageKind = Literal["request", "response", "system"]
@@ -129,6 +129,10 @@ class Context:
     thread: Fields | None = None  # facts about its thread, from the publisher
     imported: bool = False  # it is published after the fact
     request: Any = None
+
+    def model(self) -> Fields:
+        """Return the names of model and provider, as far as the publisher knows them."""
+        return present({"model_name": self.model_name, "provider_name": self.provider_name})
 
     def learn(self, info: Fields) -> list[str]:
         """Take over a record's `run` object; later records may add to it. Return the keys with a wrong type."""

@@ -20,7 +20,7 @@ from pipeline.assembly.run import Run
 from pipeline.turns import tokens
 from pipeline.turns.asides import is_aside
 from topics.feedback import FeedbackRecord
-from topics.json_text import Fields
+from topics.json_text import Fields, present
 from topics.part_kinds import CALLS
 from topics.telemetry import OPEN_USAGE, VERSION, TelemetryRecord
 from topics.turn_record import TurnRecord
@@ -172,7 +172,7 @@ def _derived(builder: Builder, number: int, kind: str, data: Any, message: Field
 
 def _record(builder: Builder, seq: int, at: int, kind: str, data: Any) -> TelemetryRecord:
     context = builder.context
-    record: TelemetryRecord = {
+    record: Fields = {
         "v": VERSION,
         "thread_id": context.thread_id,
         "run_id": context.run_id,
@@ -183,15 +183,8 @@ def _record(builder: Builder, seq: int, at: int, kind: str, data: Any) -> Teleme
         "type": kind,
         "data": data,
     }
-    if context.tenant is not None:
-        record["tenant"] = context.tenant
-    if context.agent_name is not None:
-        record["agent_name"] = context.agent_name
-    if context.model_name is not None:
-        record["model_name"] = context.model_name
-    if context.provider_name is not None:
-        record["provider_name"] = context.provider_name
-    return record
+    record |= present({"tenant": context.tenant, "agent_name": context.agent_name})
+    return cast("TelemetryRecord", record | context.model())
 
 
 def feedback_of(event: TelemetryRecord) -> FeedbackRecord:

@@ -15,7 +15,7 @@ from pipeline.dialects.openai_responses import formats as openai_responses
 from pipeline.turns.branches import one_branch
 from pipeline.turns.newest_results import for_models
 from pipeline.turns.requests import request_of
-from topics.json_text import Fields
+from topics.json_text import Fields, present
 from turnmill.capture.providers import APIS, CHAT, GENERATE, MESSAGES, RESPONSES
 
 # The wires of providers' APIs: the member of a request for its messages, and the function that writes them.
@@ -83,4 +83,4 @@ def with_value(body: Fields, path: str, value: Any) -> Fields:
         if not isinstance(inner, dict):
             raise ValueError(f"{name} is no object")
         return {**body, name: with_value(inner, rest, value)}
-    return {key: item for key, item in {**body, name: value}.items() if item is not None}
+    return present({**body, name: value})

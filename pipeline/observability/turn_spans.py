@@ -18,6 +18,7 @@ from pipeline.turns.asides import is_aside
 from pipeline.turns.column_text import column_text
 from pipeline.turns.thread_document import agent_configs, interruption, span
 from pipeline.turns.tokens import COUNTS, counts
+from topics.json_text import present
 from topics.turn_record import TurnRecord
 from turnmill.wire import traceparent
 from turnmill.wire.traceparent import TraceParent
@@ -61,7 +62,7 @@ def turn_span(record: TurnRecord) -> TurnSpan | None:
     start, end = (min(max(at, 0), MAX_TIME_MS) for at in span(record))
     reason = interruption(record)
     failed = record["status"] != "complete" and reason != CANCELLED
-    attributes = {name: value for name, value in _attributes(record, turn).items() if value is not None}
+    attributes = present(_attributes(record, turn))
     if failed:
         attributes["error.type"] = str(reason or "interrupted")
     tenant = record.get("tenant")

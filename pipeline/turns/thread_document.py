@@ -13,7 +13,7 @@ from typing import Any
 from pipeline.turns.run_tree import marked_turns
 from pipeline.turns.times import bounded, epoch_ms, iso
 from topics import json_text, turn_record
-from topics.json_text import Fields
+from topics.json_text import Fields, filled
 from topics.turn_record import TurnRecord
 
 VERSION = "0.0.4"
@@ -138,9 +138,7 @@ def _thread_facts(records: Iterable[TurnRecord]) -> Fields:
             if thread.get(key) is not None:
                 metadata[f"meta:{key}"] = thread[key]
         facts.update({key: value for key, value in thread.items() if key not in DERIVED})
-    if metadata:
-        facts["metadata"] = metadata
-    return facts
+    return facts | filled({"metadata": metadata})
 
 
 def _agents(records: Iterable[TurnRecord], created_at: str) -> dict[str, Fields]:

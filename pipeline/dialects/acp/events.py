@@ -29,7 +29,7 @@ from pipeline.dialects import steps
 from pipeline.dialects.wire_values import is_number, object_in, objects, text_or_none
 from pipeline.turns.text import join
 from pipeline.turns.tokens import counts
-from topics.json_text import Fields
+from topics.json_text import Fields, present
 
 CHUNKS: Final[dict[str, steps.Kind]] = {"agent_message_chunk": "text", "agent_thought_chunk": "thinking"}
 SILENT: Final = ("user_message_chunk", "available_commands_update", "current_mode_update", "config_option_update")
@@ -116,10 +116,7 @@ def _chunk(builder: Builder, told: Fields, kind: steps.Kind, text: str) -> None:
 def _tool(builder: Builder, told: Fields, call_id: str) -> None:
     """Add what is new of a call: fields that an update lacks stay as they are."""
     calls: dict[str, Fields] = builder.scratch.setdefault("tools", {})
-    now = calls[call_id] = {
-        **calls.get(call_id, {}),
-        **{key: value for key, value in told.items() if value is not None},
-    }
+    now = calls[call_id] = {**calls.get(call_id, {}), **present(told)}
     match told.get("_meta"):
         case {"terminal_output_delta": {"data": str(piece)}}:
             now.setdefault("terminal", []).append(piece)

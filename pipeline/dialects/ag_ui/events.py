@@ -51,7 +51,7 @@ from pipeline.dialects.ag_ui.stream import (
 )
 from pipeline.dialects.ag_ui.turn import write
 from pipeline.dialects.tp_events import interpret
-from topics.json_text import Fields
+from topics.json_text import Fields, present
 
 UNSAID: Final = frozenset({"type", "timestamp", "rawEvent", "raw_event"})
 
@@ -84,8 +84,8 @@ def tool_call_result(builder: Builder, event: Fields) -> None:
     error = event.get("error", content if failed else None)
     attrs = {"toolCallId": call_id, "content": content, "error": error, "fields": unknown_fields(event)}
     message_id = get(event, "messageId")
-    kept = {key: value for key, value in attrs.items() if value is not None}
-    stream.answer(Item("tool", message_id if isinstance(message_id, str) else "", builder.at, builder.at, attrs=kept))
+    identity = message_id if isinstance(message_id, str) else ""
+    stream.answer(Item("tool", identity, builder.at, builder.at, attrs=present(attrs)))
 
 
 def encrypted_value(builder: Builder, event: Fields) -> None:
@@ -145,8 +145,7 @@ def run_finished(builder: Builder, event: Fields) -> None:
 def run_error(builder: Builder, event: Fields) -> None:
     """Fail the run; a finished run stays complete."""
     stream: Stream = builder.scratch["stream"]
-    error = {"error": event.get("message"), "code": event.get("code")}
-    stream.beside(builder, "error", {key: value for key, value in error.items() if value is not None})
+    stream.beside(builder, "error", present({"error": event.get("message"), "code": event.get("code")}))
     if not stream.over:
         usage.add_of_run(builder, stream, event.get("usage"))
         stream.over = True

@@ -30,7 +30,7 @@ from pipeline.dialects.wire_values import number_or_none, objects
 from pipeline.turns.lineage import History
 from pipeline.turns.times import epoch_ms
 from pipeline.turns.tokens import SUMMED_CALLS
-from topics.json_text import Fields
+from topics.json_text import Fields, present
 
 TELEMETRY: Final = {"requestId": "request_id", "runId": "run_id", "endpoint": "endpoint"}
 CLIENT_METADATA: Final = {"projectId": "app/project_id", "sessionId": "session_id", "toolChoice": "agent.tool_choice"}
@@ -161,7 +161,7 @@ def _source(builder: Builder, data: Fields) -> None:
         "tool_call_id": data.get("toolCallId"),
         "message_id": message_id or None,
     }
-    message = builder.system("source.url", {key: value for key, value in source.items() if value is not None})
+    message = builder.system("source.url", present(source))
     message.at = messages.now(builder)
     if known is not None:
         messages.end_text(builder, message_id)

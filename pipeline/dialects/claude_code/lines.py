@@ -12,7 +12,7 @@ from pipeline.dialects.claude_code.blocks import part_of, prompts
 from pipeline.dialects.claude_code.retractions import named, take_back
 from pipeline.dialects.claude_code.session import INPUT, META, PREFIX, Session, Thread, name_of, normal, thread_of
 from pipeline.dialects.wire_values import note_under
-from topics.json_text import Fields
+from topics.json_text import Fields, present
 from topics.part_kinds import CALLS
 
 SYNTHETIC: Final = "<synthetic>"
@@ -199,7 +199,7 @@ def _synthetic(thread: Thread, event: Fields, parts: list[Fields]) -> None:
     error = {"error": event.get("error"), "message": text}
     error |= {"status": event.get("api_error_status"), "request_id": event.get("request_id")}
     thread.shut()
-    builder.system("error", {key: value for key, value in error.items() if value is not None})
+    builder.system("error", present(error))
     builder.error_text = text or builder.error_text
     shown = Message("response", builder.at, [Part(fields, done=True) for fields in parts])
     builder.messages.append(shown)

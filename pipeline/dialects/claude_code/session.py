@@ -15,7 +15,7 @@ from pipeline.assembly.parts import Context, Message, Part
 from pipeline.dialects.anthropic.message import with_written
 from pipeline.turns import tokens
 from topics import json_text
-from topics.json_text import Fields
+from topics.json_text import Fields, filled
 from turnmill.identity import thread_uuid
 
 META: Final = "meta:claude-code"
@@ -176,10 +176,7 @@ def normal(usage: Any) -> Fields:
     counts: Fields = {"input_tokens": sum(known.values())} if known else {}
     if _is_count(usage.get("output_tokens")):
         counts["output_tokens"] = usage["output_tokens"]
-    if known.get(CACHE_READ):
-        counts["cache_read_tokens"] = known[CACHE_READ]
-    if known.get(WRITTEN):
-        counts["cache_write_tokens"] = known[WRITTEN]
+    counts |= filled({"cache_read_tokens": known.get(CACHE_READ), "cache_write_tokens": known.get(WRITTEN)})
     for name, key, inner in DETAILS:
         details = usage.get(key)
         count = details.get(inner) if isinstance(details, dict) else None

@@ -13,7 +13,7 @@ from pipeline.dialects.signatures import SIGNATURE
 from pipeline.dialects.wire_values import objects, text_or_empty
 from pipeline.turns.arguments import arguments
 from pipeline.turns.media_kinds import url_kind
-from topics.json_text import Fields
+from topics.json_text import Fields, present
 
 CALLS: Final = frozenset({"tool_use", "function_call", "tool_call", "custom_tool_call", "invalid_tool_call"})
 STANDING: Final = CALLS | {"tool_call_chunk"}  # blocks that contain the whole call
@@ -188,7 +188,7 @@ def _thoughts(block: Fields) -> list[Fields]:
         meta["sealed"] = "encrypted_content" if "encrypted_content" in {*block, *extras} else "signature"
     if isinstance(block.get("id"), str):
         parts[0]["thinking_id"] = block["id"]
-    parts[0][META] = {key: value for key, value in meta.items() if value is not None}
+    parts[0][META] = present(meta)
     return parts if any(texts) or signature is not None else []
 
 

@@ -11,7 +11,7 @@ from pipeline.dialects.langgraph.parts import META, content, response_parts
 from pipeline.dialects.langgraph.stream import OF_TOOLS, Entry, Stream, made_by_program
 from pipeline.dialects.wire_values import objects, text_or_empty
 from pipeline.turns.tokens import STANDARD
-from topics.json_text import Fields
+from topics.json_text import Fields, filled, present
 
 REPEATED: Final = re.compile(r"(.+?)\1+")
 LIFETIMES: Final = ("ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens")
@@ -212,16 +212,14 @@ def _request(builder: Builder, response: Message | None, at: int) -> Message:
 
 def tool_return(message: Fields) -> Fields:
     """Return a ToolMessage as tool-return part; old ones have no status."""
-    artifact = message.get("artifact")
     part: Fields = {
         "part_kind": "tool-return",
         "tool_name": text_or_empty(message.get("name")),
         "tool_call_id": str(message.get("tool_call_id") or ""),
         "status": "error" if message.get("status") == "error" else "success",
         "content": message.get("content"),
+        **present({"metadata": message.get("artifact")}),
     }
-    if artifact is not None:
-        part["metadata"] = artifact
     return {**part, **_other_fields({key: value for key, value in message.items() if key != "name"})}
 
 
@@ -230,8 +228,7 @@ def notification(message: Fields, at: int) -> Message:
     extra = message.get("additional_kwargs")
     told = extra if isinstance(extra, dict) else {}
     about = {"id": message.get("id"), "source": told.get("lc_source"), "data": told.get("lc_data")}
-    known = {key: value for key, value in about.items() if value is not None}
-    return _system(at, "custom:langgraph.notification", {**known, "content": content(message.get("content"))})
+    return _system(at, "custom:langgraph.notification", {**present(about), "content": content(message.get("content"))})
 
 
 def prompt_part(message: Fields) -> Fields:
@@ -243,9 +240,7 @@ def _other_fields(message: Fields) -> Fields:
     """Return a message's fields other than its content: id and name, and under `fields` the unknown ones."""
     kept: Fields = {key: message[key] for key in ("id", "name") if isinstance(message.get(key), str)}
     rest = {key: value for key, value in message.items() if key not in KNOWN and value not in (None, "", [], {})}
-    if rest:
-        kept["fields"] = rest
-    return {META: kept} if kept else {}
+    return filled({META: kept | filled({"fields": rest})})
 
 
 def _sources(parts: list[Part]) -> Iterator[Fields]:

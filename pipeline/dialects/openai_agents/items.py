@@ -18,7 +18,7 @@ from typing import Any, Final
 from pipeline.dialects.openai_responses.keys import FAKE_ID
 from pipeline.dialects.wire_values import identifier_of_base64, objects, text_or_empty
 from pipeline.turns.arguments import arguments
-from topics.json_text import Fields
+from topics.json_text import Fields, present
 
 META: Final = "meta:openai"
 REFUSAL: Final = "meta:refusal"
@@ -72,8 +72,7 @@ def with_rest(fields: Fields, source: Fields, *used: str) -> Fields:
 
 
 def _note_with_id(identity: str, note: Fields, **more: Any) -> Fields:
-    fields = {"source_id": identity, **more, "title": note.get("title")}
-    return {key: value for key, value in fields.items() if value is not None}
+    return present({"source_id": identity, **more, "title": note.get("title")})
 
 
 def _message(item: Fields) -> list[Fields]:

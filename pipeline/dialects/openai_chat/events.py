@@ -31,7 +31,7 @@ from pipeline.dialects.openai_chat.request import READER
 from pipeline.dialects.openai_chat.usage import usage_of
 from pipeline.dialects.wire_values import counted
 from pipeline.turns.tokens import tier_of
-from topics.json_text import Fields
+from topics.json_text import Fields, present
 
 DONE: Final = "[DONE]"
 CHUNK: Final = "chat.completion.chunk"
@@ -267,7 +267,7 @@ def _source(builder: Builder, annotation: Fields) -> None:
     citation = annotation.get("url_citation")
     citation = citation if isinstance(citation, dict) else annotation
     source = {"source_id": citation.get("url"), "url": citation.get("url"), "title": citation.get("title")}
-    message = builder.system("source.url", {key: value for key, value in source.items() if value is not None})
+    message = builder.system("source.url", present(source))
     note(message.fields, {"annotation": annotation})
 
 

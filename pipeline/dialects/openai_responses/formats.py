@@ -23,7 +23,7 @@ from pipeline.dialects.openai_responses.keys import META, REFUSAL
 from pipeline.dialects.openai_responses.output import Output
 from pipeline.dialects.wire_values import text_or_dumped
 from topics import json_text
-from topics.json_text import Fields
+from topics.json_text import Fields, filled
 from topics.part_kinds import ANSWERS, CALLS
 
 # Items that are kept unchanged, and a key without which it is another wire's block of the same name.
@@ -116,11 +116,8 @@ def reasoning(part: Fields, meta: Fields, behind: list[Fields]) -> Fields:
     raw = meta.get("raw_content", []) if meta.get("summarized") else texts
     item: Fields = {"type": "reasoning", "id": part.get("thinking_id", "")}
     item["summary"] = [{"type": "summary_text", "text": text} for text in summaries]
-    if raw:
-        item["content"] = [{"type": "reasoning_text", "text": text} for text in raw]
-    if part.get("signature"):
-        item["encrypted_content"] = part["signature"]
-    return item
+    content = [{"type": "reasoning_text", "text": text} for text in raw]
+    return item | filled({"content": content, "encrypted_content": part.get("signature")})
 
 
 def restored(item: Fields, behind: list[Fields]) -> Fields:

@@ -27,7 +27,7 @@ from pipeline.dialects.pi_agent.parts import Block, show
 from pipeline.dialects.wire_values import text_or_none
 from pipeline.turns.lineage import History
 from pipeline.turns.text import join
-from topics.json_text import Fields
+from topics.json_text import Fields, present
 from turnmill.errors import InvalidRecord
 from turnmill.wire.envelope import loads
 
@@ -161,7 +161,7 @@ def _toolcall_end(builder: Builder, body: Body, event: Fields) -> None:
         return
     block.ended = True
     if isinstance(event.get("toolCall"), dict):
-        block.fields |= {key: value for key, value in event["toolCall"].items() if value is not None}
+        block.fields |= present(event["toolCall"])
 
 
 def _done(builder: Builder, body: Body, event: Fields) -> None:
@@ -195,8 +195,7 @@ def _write(builder: Builder, body: Body, event: Fields, blocks: list[Fields], st
         "usage": event.get("usage"),
         "stopReason": stop,
     }
-    known = {key: value for key, value in message.items() if value is not None}
-    write(builder, [Received(known, body.first_part_at, at)])
+    write(builder, [Received(present(message), body.first_part_at, at)])
 
 
 def _break_off(builder: Builder, body: Body, end: Any, why: str) -> None:

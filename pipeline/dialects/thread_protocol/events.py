@@ -88,14 +88,8 @@ def finish(builder: Builder, end: str) -> None:
     known = {agent["agent_id"] for agent in builder.agents}
     speaks = any(turn.get("agent_id") == context.agent_id for turn in builder.native)
     if context.agent_name is not None and speaks and context.agent_id not in known:
-        about = {
-            "agent_id": context.agent_id,
-            "agent_name": context.agent_name,
-            "model_name": context.model_name,
-            "provider_name": context.provider_name,
-            "created_at": iso(builder.began_at),
-        }
-        builder.agents.append({key: value for key, value in about.items() if value is not None})
+        about = {"agent_id": context.agent_id, "agent_name": context.agent_name, **context.model()}
+        builder.agents.append({**about, "created_at": iso(builder.began_at)})
 
 
 def _object(event: Fields, key: str) -> Fields:

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from pipeline.dialects.transcript import Homes, RunEvent, RunOpened, RunOver, Step
 from pipeline.dialects.vercel_ai.content import user_prompt
-from topics.json_text import Fields
+from topics.json_text import Fields, filled
 
 NOTES: Final = frozenset({"snapshot", "patch", "agent"})
 WORDS: Final = frozenset({"text", "file", "subtask"})
@@ -178,7 +178,7 @@ def _usage(step: Fields) -> Fields:
         "cache_write_tokens": write,
         "cost": step.get("cost"),  # none where it is a subscription's
     }
-    return {key: count for key, count in counts.items() if count}
+    return filled(counts)
 
 
 def _end(message: Fields) -> Iterator[Fields]:
