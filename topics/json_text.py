@@ -33,6 +33,21 @@ def filled(fields: Mapping[str, Any]) -> Fields:
     return {key: value for key, value in fields.items() if value}
 
 
+def object_of(value: Any) -> Fields:
+    """Return an object as it is, {} for any other value."""
+    return value if isinstance(value, dict) else {}
+
+
+def list_of(value: Any) -> list[Any]:
+    """Return a list as it is, [] for any other value."""
+    return value if isinstance(value, list) else []
+
+
+def objects(value: Any) -> list[Fields]:
+    """Return the objects of a list; none if it is not a list."""
+    return [item for item in list_of(value) if isinstance(item, dict)]
+
+
 def dumps(value: Any) -> str:
     """Return a value as JSON text; NUL and lone surrogates are written as escapes."""
     try:

@@ -15,7 +15,7 @@ from pipeline.dialects.openai_responses import formats as openai_responses
 from pipeline.turns.branches import one_branch
 from pipeline.turns.newest_results import for_models
 from pipeline.turns.requests import request_of
-from topics.json_text import Fields, present
+from topics.json_text import Fields, list_of, present
 from turnmill.capture.providers import APIS, CHAT, GENERATE, MESSAGES, RESPONSES
 
 # The wires of providers' APIs: the member of a request for its messages, and the function that writes them.
@@ -52,7 +52,7 @@ def request_again(document: Fields, turn: Fields, index: int, asked: Fields, dia
     return {
         **body,
         member: [
-            *(leading if isinstance(leading, list) else ()),
+            *list_of(leading),
             *write(for_models({**document, "turns": led})),
         ],
     }

@@ -15,7 +15,7 @@ from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Dialect, Handler, Shown, StreamEnd, Violation
 from pipeline.dialects.model_calls import ERROR, REQUEST, calls_of
 from pipeline.turns.lineage import History
-from topics.json_text import Fields
+from topics.json_text import Fields, object_of
 from turnmill.wire.registry import WIRES
 
 # (a copy of the run's state, event) -> its kin's events. May raise as a handler; for a single event the state is empty.
@@ -86,7 +86,7 @@ def kin(
         """Return the body of a call that begins: nothing of the call before it is left in the state."""
         made = asked(request)
         state.clear()
-        state[ASKED] = made if isinstance(made, dict) else {}
+        state[ASKED] = object_of(made)
         return made
 
     def translated(state: Fields, event: Fields) -> Iterable[Fields]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from pipeline.assembly.dialect import StreamEnd
 from topics import json_text
-from topics.json_text import Fields, present
+from topics.json_text import Fields, objects, present
 from turnmill.errors import InvalidRecord
 from turnmill.wire.envelope import loads
 
@@ -51,11 +51,6 @@ def text_or_dumped(value: Any) -> str:
 def call_arguments(value: Any) -> Any:
     """Return arguments of a call as data; null as an empty object, and a text if it could not be parsed."""
     return {} if value is None else {"INVALID_JSON": value} if isinstance(value, str) else value
-
-
-def objects(values: Any) -> list[Fields]:
-    """Return the objects of a list; none if it is not a list."""
-    return [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
 
 
 def object_in(text: Any) -> Fields:

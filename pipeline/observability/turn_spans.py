@@ -18,7 +18,7 @@ from pipeline.turns.asides import is_aside
 from pipeline.turns.column_text import column_text
 from pipeline.turns.thread_document import agent_configs, interruption, span
 from pipeline.turns.tokens import COUNTS, counts
-from topics.json_text import present
+from topics.json_text import objects, present
 from topics.turn_record import TurnRecord
 from turnmill.wire import traceparent
 from turnmill.wire.traceparent import TraceParent
@@ -83,9 +83,8 @@ def turn_span(record: TurnRecord) -> TurnSpan | None:
 
 def _attributes(record: TurnRecord, turn: Mapping[str, Any]) -> dict[str, Any]:
     agent_config = next((config for config in agent_configs(record) if config["agent_id"] == record["agent_id"]), {})
-    messages = turn.get("messages")
-    objects = [message for message in (messages if isinstance(messages, list) else []) if isinstance(message, dict)]
-    responses = [message for message in objects if message.get("message_type") == "response" and not is_aside(message)]
+    said = objects(turn.get("messages"))
+    responses = [message for message in said if message.get("message_type") == "response" and not is_aside(message)]
     first: Mapping[str, Any] = responses[0] if responses else {}
     used = counts(turn.get("total_usage"))
     reasons = [_bounded(reason) for message in responses if isinstance(reason := message.get("finish_reason"), str)]

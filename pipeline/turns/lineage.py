@@ -22,7 +22,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-from topics.json_text import Fields
+from topics.json_text import Fields, objects
 
 USERS: Final = frozenset({"user", "human"})
 AGENTS: Final = frozenset({"assistant", "ai", "model", "agent"})
@@ -112,8 +112,7 @@ def _role(message: Fields) -> object:
 
 def _answers_tools(message: Fields) -> bool:
     content = message.get("content")
-    blocks = content if isinstance(content, list) else message.get("parts")
-    blocks = [block for block in blocks if isinstance(block, dict)] if isinstance(blocks, list) else []
+    blocks = objects(content if isinstance(content, list) else message.get("parts"))
     results = [block for block in blocks if block.get("type") in RESULTS or "functionResponse" in block]
     return bool(results) and len(results) == len(blocks)
 

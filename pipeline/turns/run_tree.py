@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from pipeline.turns.branches import BRANCH, VERSION, Run, run_name, runs_of
 from pipeline.turns.lineage import text_hash
-from topics.json_text import Fields, present
+from topics.json_text import Fields, objects, present
 from topics.turn_record import TurnRecord
 
 
@@ -159,8 +159,7 @@ def _answer_hash(run: Run) -> str:
 
 def _messages(turns: Iterable[Fields]) -> Iterator[Fields]:
     for turn in turns:
-        messages = turn.get("messages")
-        yield from (message for message in messages if isinstance(message, dict)) if isinstance(messages, list) else ()
+        yield from objects(turn.get("messages"))
 
 
 def _versions(runs: Iterable[Run]) -> dict[str, Fields]:

@@ -6,7 +6,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any, Final
 
-from topics.json_text import Fields
+from topics.json_text import Fields, list_of
 from turnmill.errors import InvalidRecord
 from turnmill.limits import EVENT_BYTES
 from turnmill.wire.envelope import loads
@@ -83,7 +83,7 @@ class Whole(Lines):
         self.offset, self.broken = size, []
         messages = value.pop("messages", None)
         yield value, size - before
-        for self.number, message in enumerate(messages if isinstance(messages, list) else (), 1):
+        for self.number, message in enumerate(list_of(messages), 1):
             if isinstance(message, dict):
                 yield message, 0
 

@@ -51,7 +51,7 @@ from pipeline.dialects.ag_ui.stream import (
 )
 from pipeline.dialects.ag_ui.turn import write
 from pipeline.dialects.tp_events import interpret
-from topics.json_text import Fields, present
+from topics.json_text import Fields, object_of, present
 
 UNSAID: Final = frozenset({"type", "timestamp", "rawEvent", "raw_event"})
 
@@ -124,7 +124,7 @@ def messages_snapshot(builder: Builder, event: Fields) -> None:
 def run_finished(builder: Builder, event: Fields) -> None:
     """End the run, complete or cancelled. After an error it changes nothing."""
     stream: Stream = builder.scratch["stream"]
-    outcome: Fields = event["outcome"] if isinstance(event.get("outcome"), dict) else {}
+    outcome: Fields = object_of(event.get("outcome"))
     kind = outcome.get("type")
     if stream.over:
         return

@@ -4,9 +4,9 @@ from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.dialects.ag_ui.stream import Item, Stream
-from pipeline.dialects.wire_values import is_number, objects
+from pipeline.dialects.wire_values import is_number
 from pipeline.turns import tokens
-from topics.json_text import Fields, present
+from topics.json_text import Fields, objects, present
 
 RUNNING: Final = ("input_token_count", "output_token_count")  # of CUSTOM `usage`
 # The counts that Agno 3.1 writes for a call; it writes 0 where the provider has sent no count.

@@ -13,11 +13,11 @@ from pipeline.assembly.builder import Builder
 from pipeline.assembly.parts import Message, Part
 from pipeline.dialects import ends
 from pipeline.dialects.anthropic.keys import note
-from pipeline.dialects.wire_values import number_or_none, objects, text_or_empty
+from pipeline.dialects.wire_values import number_or_none, text_or_empty
 from pipeline.turns.arguments import arguments
 from pipeline.turns.text import join
 from pipeline.turns.tokens import SUMMED_CALLS, TIERS, normal
-from topics.json_text import Fields
+from topics.json_text import Fields, list_of, objects
 
 READ_KEYS: Final = frozenset({"id", "type", "role", "model", "content", "usage", "stop_reason"})
 WRITTEN: Final = "cache_creation_input_tokens"
@@ -63,8 +63,7 @@ class MessageAnswer:
             if isinstance(message.get(key), str) and message[key]:
                 self.response.fields[name] = message[key]
         self.end(message, message.get("usage"))
-        content = message.get("content")
-        for block in content if isinstance(content, list) else ():
+        for block in list_of(message.get("content")):
             if isinstance(block, dict):
                 self.open(-1, block, at).close()
 
@@ -243,7 +242,7 @@ def opened(block: Fields, provider: str) -> Block:
     if kind == "text":
         opened = Block(Part({"part_kind": "text", "content": ""}), kind)
         opened.part.chunks += _texts(block.get("text"))
-        opened.citations += block["citations"] if isinstance(block.get("citations"), list) else ()
+        opened.citations += list_of(block.get("citations"))
         note(opened.part.fields, _rest(block, "type", "text", "citations"))
         return opened
     if kind in ("thinking", REDACTED):

@@ -12,10 +12,9 @@ from pipeline.assembly.parts import Message, Part
 from pipeline.dialects.google_adk.event import SILENT, USER, Event, Memory, finish_reason
 from pipeline.dialects.google_adk.parts import META, camel, response_part, return_part, spelled, user_prompts
 from pipeline.dialects.speakers import hand_off, speaker
-from pipeline.dialects.wire_values import objects
 from pipeline.turns import tokens
 from topics import json_text
-from topics.json_text import Fields
+from topics.json_text import Fields, objects
 
 READ_KEYS: Final = frozenset({"content", "partial", "actions", "usageMetadata", "modelVersion"})
 AUTHOR_KEYS: Final = ("author", "branch")

@@ -10,7 +10,7 @@ from pipeline.dialects.langgraph.stream import OF_TOOLS
 from pipeline.dialects.records import dialect
 from pipeline.turns import essence_filters as drop
 from pipeline.turns.losses import Loss
-from topics.json_text import Fields
+from topics.json_text import Fields, list_of
 
 LANGGRAPH: Final = (
     Loss("response id", "not there, but for some providers", drop.response_fields("provider_response_id")),
@@ -74,8 +74,7 @@ def _of_chunk(raw: Fields) -> list[Shown]:
                 shown.append(Shown("text", text))
             case {"type": "thinking", "thinking": str(text)} | {"type": "reasoning", "reasoning": str(text)} if text:
                 shown.append(Shown("thinking", text))
-    pieces = message.get("tool_call_chunks")
-    for piece in pieces if isinstance(pieces, list) else []:
+    for piece in list_of(message.get("tool_call_chunks")):
         match piece:
             case {"name": str(name)} if name:
                 shown.append(Shown("tool", name))

@@ -9,9 +9,9 @@ from pipeline.assembly.parts import Message, Part, awaiting
 from pipeline.dialects import ends
 from pipeline.dialects.langgraph.parts import META, content, response_parts
 from pipeline.dialects.langgraph.stream import OF_TOOLS, Entry, Stream, made_by_program
-from pipeline.dialects.wire_values import objects, text_or_empty
+from pipeline.dialects.wire_values import text_or_empty
 from pipeline.turns.tokens import STANDARD
-from topics.json_text import Fields, filled, present
+from topics.json_text import Fields, filled, object_of, objects, present
 
 REPEATED: Final = re.compile(r"(.+?)\1+")
 LIFETIMES: Final = ("ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens")
@@ -135,8 +135,7 @@ def _respond(builder: Builder, entry: Entry, message: Fields, *, whole: bool, bi
 
 def response_fields(message: Fields) -> Fields:
     """Return tokens, model and stop reason."""
-    metadata = message.get("response_metadata")
-    metadata = metadata if isinstance(metadata, dict) else {}
+    metadata = object_of(message.get("response_metadata"))
     reason = next((metadata[key] for key in ("finish_reason", "stop_reason", "status") if metadata.get(key)), None)
     fields = {
         "model_name": metadata.get("model_name", metadata.get("model")),
@@ -165,8 +164,7 @@ def _usage(usage: Fields, tier: Any) -> Fields:
     langchain-openai puts a service tier before the names of the counts in it.
     """
     known = dict(usage)
-    details = usage.get("input_token_details")
-    details = details if isinstance(details, dict) else {}
+    details = object_of(usage.get("input_token_details"))
     written = [count for key in LIFETIMES if isinstance(count := details.get(key), int)]
     if any(written) and not details.get("cache_creation"):
         known["cache_write_tokens"] = sum(written)
@@ -175,7 +173,7 @@ def _usage(usage: Fields, tier: Any) -> Fields:
             tier, told = name, usage.get("output_token_details")
             known["cache_read_tokens"] = details.get(f"{name}_cache_read")
             known["cache_write_tokens"] = details.get(f"{name}_cache_creation")
-            known["thinking_tokens"] = told.get(f"{name}_reasoning") if isinstance(told, dict) else None
+            known["thinking_tokens"] = object_of(told).get(f"{name}_reasoning")
     if isinstance(tier, str) and tier not in STANDARD:
         known["service_tier"] = tier
     return known
@@ -225,8 +223,7 @@ def tool_return(message: Fields) -> Fields:
 
 def notification(message: Fields, at: int) -> Message:
     """Return the system message for words that a program wrote in the user's name, such as a summary."""
-    extra = message.get("additional_kwargs")
-    told = extra if isinstance(extra, dict) else {}
+    told = object_of(message.get("additional_kwargs"))
     about = {"id": message.get("id"), "source": told.get("lc_source"), "data": told.get("lc_data")}
     return _system(at, "custom:langgraph.notification", {**present(about), "content": content(message.get("content"))})
 

@@ -16,9 +16,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from pipeline.dialects.openai_responses.keys import FAKE_ID
-from pipeline.dialects.wire_values import identifier_of_base64, objects, text_or_empty
+from pipeline.dialects.wire_values import identifier_of_base64, text_or_empty
 from pipeline.turns.arguments import arguments
-from topics.json_text import Fields, present
+from topics.json_text import Fields, object_of, objects, present
 
 META: Final = "meta:openai"
 REFUSAL: Final = "meta:refusal"
@@ -184,7 +184,7 @@ def _file(data: str, form: Any) -> Fields:
 def _object(value: Any) -> Fields:
     if isinstance(value, str):
         return arguments(value)
-    return value if isinstance(value, dict) else {}
+    return object_of(value)
 
 
 def is_output(item: Fields, raw: Fields) -> bool:

@@ -14,7 +14,7 @@ from pipeline.dialects.openai_responses.usage import usage_of
 from pipeline.dialects.responses_progress import is_progress
 from pipeline.dialects.speakers import speaker
 from pipeline.dialects.wire_values import text_or_none
-from topics.json_text import Fields
+from topics.json_text import Fields, object_of
 
 OPEN: Final = "answer"
 PLACES: Final = ("output_index", "content_index", "summary_index", "args_index")
@@ -25,7 +25,7 @@ def raw(builder: Builder, event: Fields) -> None:
     memory: Memory = builder.scratch
     data = event["data"]
     kind = data["type"] + ""
-    response = data.get("response") if isinstance(data.get("response"), dict) else {}
+    response = object_of(data.get("response"))
     if kind in FAILED or kind in TERMINAL:
         if memory.is_over and kind in FAILED:
             builder.system("error", _error_of(data, response))
@@ -127,7 +127,7 @@ def _end(builder: Builder, response: Fields) -> None:
         fields["usage"] = usage
     details = response.get("incomplete_details")
     if response.get("status") == "incomplete" or details:
-        reason = details.get("reason") if isinstance(details, dict) else None
+        reason = object_of(details).get("reason")
         fields["finish_reason"] = ends.finish(ends.RESPONSES, str(reason))
     settle(builder)
     memory.is_over = True

@@ -11,6 +11,7 @@ from pipeline.dialects.openai_chat.thoughts import blocks_in, text_of
 from pipeline.dialects.records import dialect
 from pipeline.turns import essence_filters as drop
 from pipeline.turns.losses import Loss
+from topics.json_text import list_of, object_of
 
 OF_THOUGHT: Final = ("signature", "thinking_id", "provider_name", "provider_details")
 OPENAI_CHAT: Final = (
@@ -73,8 +74,8 @@ def _choices(event: Any) -> list[Any]:
 def _of_delta(delta: dict[str, Any]) -> list[Shown]:
     thoughts = [delta.get("reasoning_content") or delta.get("reasoning")]
     audio, content = delta.get("audio"), delta.get("content")
-    texts = [content, delta.get("refusal"), audio.get("transcript") if isinstance(audio, dict) else None]
-    for piece in content if isinstance(content, list) else ():
+    texts = [content, delta.get("refusal"), object_of(audio).get("transcript")]
+    for piece in list_of(content):
         match piece:
             case {"type": "thinking", "thinking": list(items)}:
                 thoughts += [item.get("text") for item in items if isinstance(item, dict)]

@@ -14,9 +14,9 @@ from typing import Any, Final
 
 from pipeline.assembly.parts import Part
 from pipeline.dialects.openai_chat.keys import META, note
-from pipeline.dialects.wire_values import objects, text_or_empty
+from pipeline.dialects.wire_values import text_or_empty
 from pipeline.turns.text import join
-from topics.json_text import Fields
+from topics.json_text import Fields, objects
 
 BLOCKS: Final = ("thinking_blocks", "reasoning_items", "content_blocks")
 REDACTED: Final = "redacted_thinking"

@@ -36,8 +36,8 @@ from pipeline.dialects.openai_responses.output import Output
 from pipeline.dialects.openai_responses.request import READER
 from pipeline.dialects.openai_responses.usage import usage_of
 from pipeline.dialects.responses_progress import is_progress
-from pipeline.dialects.wire_values import number_or_none, objects
-from topics.json_text import Fields
+from pipeline.dialects.wire_values import number_or_none
+from topics.json_text import Fields, object_of, objects
 
 STEERED: Final = "steered"  # by the user: the answer to what they have said then follows, as another response
 UNFINISHED: Final = ("queued", "in_progress")  # the first states of an answer in the background
@@ -48,8 +48,7 @@ READ_KEYS: Final = frozenset(
 
 def created(builder: Builder, event: Fields) -> None:
     """Begin a response."""
-    response = event.get("response")
-    response = response if isinstance(response, dict) else {}
+    response = object_of(event.get("response"))
     calls = calls_of(builder)
     known = calls.response.fields.get("provider_response_id") if calls.response is not None else None
     other = known is not None and response.get("id") not in (None, known)
@@ -125,8 +124,7 @@ def _whole(kind: str, index_key: str, key: str) -> Handler:
 
 def ended(builder: Builder, event: Fields) -> None:
     """End a call by its terminal event."""
-    response = event.get("response")
-    _terminal(builder, response if isinstance(response, dict) else {}, event["type"].removeprefix("response."))
+    _terminal(builder, object_of(event.get("response")), event["type"].removeprefix("response."))
 
 
 def error(builder: Builder, event: Fields) -> None:
@@ -178,8 +176,7 @@ def _terminal(builder: Builder, response: Fields, status: str) -> None:
         model_calls.settle_newest(builder)
         model_calls.fail(builder, response.get("error") or status)
         return
-    details = response.get("incomplete_details") if status == "incomplete" else None
-    reason = details.get("reason") if isinstance(details, dict) else None
+    reason = object_of(response.get("incomplete_details") if status == "incomplete" else None).get("reason")
     if status == "incomplete":
         output.response.fields["finish_reason"] = ends.finish(ends.RESPONSES, reason) if reason else "length"
     model_calls.end_call(builder, awaits=False)

@@ -30,7 +30,7 @@ from pipeline.dialects.model_calls import REQUEST
 from pipeline.dialects.openai_responses.request import is_own
 from pipeline.dialects.transcript import MAIN, MAX_HELD_LINES, Homes, RunEvent, RunOpened, RunOver, Step, texts
 from pipeline.turns.times import epoch_ms
-from topics.json_text import Fields, filled, present
+from topics.json_text import Fields, filled, object_of, present
 
 # Events that repeat items, or only show their progress.
 REPEATS: Final = frozenset(
@@ -200,7 +200,7 @@ class Rollout:
 
     def _used(self, info: Any) -> Iterator[Step]:
         """Count tokens once: each note of rate limits repeats the same counts."""
-        total = info.get("total_token_usage") if isinstance(info, dict) else None
+        total = object_of(info).get("total_token_usage")
         if not isinstance(total, dict) or total == self._total:
             return
         last = info.get("last_token_usage")

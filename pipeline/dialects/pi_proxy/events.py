@@ -27,7 +27,7 @@ from pipeline.dialects.pi_agent.parts import Block, show
 from pipeline.dialects.wire_values import text_or_none
 from pipeline.turns.lineage import History
 from pipeline.turns.text import join
-from topics.json_text import Fields, present
+from topics.json_text import Fields, list_of, object_of, present
 from turnmill.errors import InvalidRecord
 from turnmill.wire.envelope import loads
 
@@ -63,9 +63,7 @@ def new_messages(body: Fields) -> list[Received]:
 
 def repeated(body: Any) -> History:
     """Return the conversation that a request repeats."""
-    context = body.get("context") if isinstance(body, dict) else None
-    messages = context.get("messages") if isinstance(context, dict) else None
-    return History(messages if isinstance(messages, list) else ())
+    return History(list_of(object_of(object_of(body).get("context")).get("messages")))
 
 
 def content(block: Block) -> Fields:
@@ -85,7 +83,7 @@ def content(block: Block) -> Fields:
 def begin(builder: Builder) -> None:
     """Read the request body: model, provider, and the messages after the assistant's last."""
     builder.returns_by_call = False
-    body = builder.context.request if isinstance(builder.context.request, dict) else {}
+    body = object_of(builder.context.request)
     model = body.get("model")
     model = model if isinstance(model, dict) else {"id": model}
     builder.scratch["body"] = Body(builder.context.request, model)

@@ -14,7 +14,7 @@ import orjson
 
 from pipeline.dialects.pydantic_ai.keys import ARGS, ARGS_STYLES, ARGS_TEXT, EMPTY, INVALID
 from pipeline.turns.times import epoch_ms
-from topics.json_text import MAYBE_LARGE, Fields, filled, present
+from topics.json_text import MAYBE_LARGE, Fields, filled, object_of, present
 from turnmill.wire import deep_json
 from turnmill.wire.nesting import text_too_deep, with_room
 
@@ -73,9 +73,7 @@ def usage(raw: Any) -> Fields | None:
         return None
     counts = {key: value for key, value in raw.items() if value not in (None, 0, {}, "")}
     details = raw.get("details")
-    thinking = raw.get("output_reasoning_tokens") or (
-        details.get("reasoning_tokens") if isinstance(details, dict) else None
-    )
+    thinking = raw.get("output_reasoning_tokens") or (object_of(details).get("reasoning_tokens"))
     if thinking:
         counts["thinking_tokens"] = thinking
     if not counts or (raw.get("unmeasured_requests") and counts.keys().isdisjoint(TOLD)):

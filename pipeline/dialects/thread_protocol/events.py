@@ -19,7 +19,7 @@ from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Handler, Violation
 from pipeline.turns.times import iso
 from topics.findings import joined
-from topics.json_text import Fields
+from topics.json_text import Fields, list_of, object_of
 from topics.thread_rules import check
 from topics.thread_versions import OLD, upgrade
 from turnmill.identity import is_uuid
@@ -106,9 +106,8 @@ def _document(*, turns: list[Any] | None = None, agents: Fields | None = None, *
     """Return the smallest thread with these pieces, upgraded to the newest version."""
     known: Fields = agents or {}
     for item in turns or ():
-        messages = item.get("messages")
-        for speaker in (item, *(messages if isinstance(messages, list) else ())):
-            speaks = speaker.get("agent_id") if isinstance(speaker, dict) else None
+        for speaker in (item, *list_of(item.get("messages"))):
+            speaks = object_of(speaker).get("agent_id")
             if isinstance(speaks, str):
                 known.setdefault(speaks, {"agent_id": speaks, "agent_name": speaks, "created_at": ANY_TIME})
     frame = {"version": OLD, "thread_id": ANY_THREAD, "created_at": ANY_TIME, "updated_at": ANY_TIME}
