@@ -88,6 +88,11 @@ def ends_by(kind_key: str, ends: Mapping[str, StreamEnd | None]) -> Callable[[An
     return ended
 
 
+def tell_names(fields: Fields, source: Fields, names: Mapping[str, str]) -> None:
+    """Set fields by their names in a response: those that are texts, and not empty."""
+    fields |= {name: source[key] for key, name in names.items() if isinstance(source.get(key), str) and source[key]}
+
+
 def note_under(meta: str, fields: Fields, extra: Fields) -> None:
     """Keep fields of a wire beyond ThreadProtocol: those that are not None, beside those that are there already.
 

@@ -8,17 +8,11 @@ from pipeline.dialects.ag_ui import events, messages
 from pipeline.dialects.deltas import shown
 from pipeline.dialects.records import dialect
 from pipeline.turns import essence_filters as drop
-from pipeline.turns.losses import Loss
+from pipeline.turns.losses import REASONS, Loss, unnamed
 
 AG_UI: Final = (
-    Loss(
-        "model, provider, response id",
-        "from the publisher's `run`, where it knows them",
-        drop.response_fields("model_name", "provider_name", "provider_response_id"),
-    ),
-    Loss(
-        "why a response ended", "`tool_call` where it has calls, else `stop`", drop.finish_reasons(but_the_last=False)
-    ),
+    unnamed("from the publisher's `run`, where it knows them"),
+    REASONS,
     Loss("files of the model", "not there", drop.parts(lambda part: part["part_kind"] == "file")),
     Loss("sources", "not there", drop.events(lambda kind: kind.startswith("source."))),
     Loss("why a call failed", "a text for all", drop.answers(drop.failure)),

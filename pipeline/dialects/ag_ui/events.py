@@ -51,6 +51,7 @@ from pipeline.dialects.ag_ui.stream import (
 )
 from pipeline.dialects.ag_ui.turn import write
 from pipeline.dialects.tp_events import interpret
+from pipeline.dialects.wire_values import text_or_empty, text_or_none
 from topics.json_text import Fields, object_of, present
 
 UNSAID: Final = frozenset({"type", "timestamp", "rawEvent", "raw_event"})
@@ -84,8 +85,7 @@ def tool_call_result(builder: Builder, event: Fields) -> None:
     error = event.get("error", content if failed else None)
     attrs = {"toolCallId": call_id, "content": content, "error": error, "fields": unknown_fields(event)}
     message_id = get(event, "messageId")
-    identity = message_id if isinstance(message_id, str) else ""
-    stream.answer(Item("tool", identity, builder.at, builder.at, attrs=present(attrs)))
+    stream.answer(Item("tool", text_or_empty(message_id), builder.at, builder.at, attrs=present(attrs)))
 
 
 def encrypted_value(builder: Builder, event: Fields) -> None:
@@ -150,7 +150,7 @@ def run_error(builder: Builder, event: Fields) -> None:
         usage.add_of_run(builder, stream, event.get("usage"))
         stream.over = True
         builder.ended = "error"
-        builder.error_text = event["message"] if isinstance(event.get("message"), str) else None
+        builder.error_text = text_or_none(event.get("message"))
 
 
 def finish(builder: Builder, end: str) -> None:

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.dialects.ag_ui.stream import Item, Stream
-from pipeline.dialects.wire_values import is_number
+from pipeline.dialects.wire_values import is_number, text_or_none
 from pipeline.turns import tokens
 from topics.json_text import Fields, objects, present
 
@@ -81,9 +81,7 @@ def add_of_agno(builder: Builder, event: Fields) -> None:
     if provider in APART:
         cached = usage.get("cache_read_tokens", 0) + usage.get("cache_write_tokens", 0)
         usage["input_tokens"] = usage.get("input_tokens", 0) + cached
-    names = {"model": model} if isinstance(model, str) else {}
-    if isinstance(provider, str):
-        names["provider"] = provider.lower()
+    names = {"model": text_or_none(model), "provider": provider.lower() if isinstance(provider, str) else None}
     stream: Stream = builder.scratch["stream"]
     newest = stream.newest()
     results = [number for number, item in enumerate(stream.items) if item.role == "tool"]

@@ -26,7 +26,7 @@ from pipeline.assembly.dialect import Handler, Violation
 from pipeline.dialects.agents_sdk import messages
 from pipeline.dialects.vercel_ai.content import user_prompt
 from pipeline.dialects.vercel_ai.keys import META
-from pipeline.dialects.wire_values import number_or_none
+from pipeline.dialects.wire_values import number_or_none, text_or_none
 from pipeline.turns.lineage import History
 from pipeline.turns.times import epoch_ms
 from pipeline.turns.tokens import SUMMED_CALLS
@@ -172,7 +172,7 @@ def _error(builder: Builder, data: Fields) -> None:
     """Add the error. It ends the run, unless it is retryable or a `done` follows."""
     known = {key: data[key] for key in ("message", "code", "retryable") if key in data}
     builder.system("error", known).at = messages.now(builder)
-    builder.error_text = data["message"] if isinstance(data.get("message"), str) else None
+    builder.error_text = text_or_none(data.get("message"))
     builder.scratch["failed"] = True
     if data.get("retryable") is not True:
         builder.ended = "error"

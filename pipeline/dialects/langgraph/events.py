@@ -41,6 +41,7 @@ from pipeline.dialects.langgraph.protocol_v3 import message_event
 from pipeline.dialects.langgraph.shapes import V3, StreamEvent, message_of, stream_event
 from pipeline.dialects.langgraph.stream import TASK, Stream, is_text
 from pipeline.dialects.langgraph.turn import write
+from pipeline.dialects.wire_values import text_or_none
 from topics.json_text import Fields, list_of, object_of
 
 SPOKEN: Final = {"on_chat_model_stream": "chunk", "on_chat_model_end": "output"}
@@ -224,8 +225,7 @@ def _custom(builder: Builder, stream: Stream, event: StreamEvent) -> None:
 def _error(builder: Builder, stream: Stream, event: StreamEvent) -> None:
     error = event.data if isinstance(event.data, dict) else {"message": event.data}
     _add_system_message(builder, stream, "error", error)
-    text = error.get("message")
-    builder.error_text = text if isinstance(text, str) else None
+    builder.error_text = text_or_none(error.get("message"))
     builder.ended, stream.over = "error", True
 
 

@@ -49,10 +49,8 @@ def _grow(entry: Entry, event: Fields, at: int) -> None:
         else:
             blocks.append(whole)
     elif kind == "message-finish":
-        if isinstance(event.get("usage"), dict):
-            entry.message["usage_metadata"] = event["usage"]
-        if isinstance(event.get("metadata"), dict):
-            entry.message["response_metadata"] = event["metadata"]
+        told = {"usage_metadata": event.get("usage"), "response_metadata": event.get("metadata")}
+        entry.message |= {key: value for key, value in told.items() if isinstance(value, dict)}
         entry.whole = True
 
 

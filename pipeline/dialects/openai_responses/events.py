@@ -36,11 +36,12 @@ from pipeline.dialects.openai_responses.output import Output
 from pipeline.dialects.openai_responses.request import READER
 from pipeline.dialects.openai_responses.usage import usage_of
 from pipeline.dialects.responses_progress import is_progress
-from pipeline.dialects.wire_values import number_or_none
+from pipeline.dialects.wire_values import number_or_none, tell_names
 from topics.json_text import Fields, object_of, objects
 
 STEERED: Final = "steered"  # by the user: the answer to what they have said then follows, as another response
 UNFINISHED: Final = ("queued", "in_progress")  # the first states of an answer in the background
+IDENTITY: Final = {"id": "provider_response_id", "model": "model_name"}
 READ_KEYS: Final = frozenset(
     {"id", "model", "output", "usage", "error", "object", "created_at", "tools", "instructions", "input"}
 )
@@ -247,9 +248,7 @@ def _writing(builder: Builder, event: Fields) -> Output:
 
 def _describe(builder: Builder, response: Fields) -> None:
     fields = calls_of(builder).answer.response.fields
-    for key, name in (("id", "provider_response_id"), ("model", "model_name")):
-        if isinstance(response.get(key), str) and response[key]:
-            fields[name] = response[key]
+    tell_names(fields, response, IDENTITY)
     note(
         fields, {key: value for key, value in response.items() if key not in READ_KEYS and value not in (None, [], {})}
     )

@@ -7,14 +7,10 @@ from pipeline.dialects.pi_proxy import events
 from pipeline.dialects.records import dialect
 from pipeline.dialects.wire_values import ends_by
 from pipeline.turns import essence_filters as drop
-from pipeline.turns.losses import Carrier, Loss
+from pipeline.turns.losses import Carrier, Loss, unnamed
 
 PI_PROXY: Final = (
-    Loss(
-        "model, provider, response id",
-        "model and provider from the request body, where the run has it",
-        drop.response_fields("model_name", "provider_name", "provider_response_id"),
-    ),
+    unnamed("model and provider from the request body, where the run has it"),
     Loss("provider of a thought", "the request body's", drop.part_fields("thinking", "provider_name")),
     Loss(
         "redacted thinking (before 1.5)",

@@ -10,7 +10,7 @@ from pipeline.dialects.pydantic_ai.formats import parse
 from pipeline.dialects.records import dialect
 from pipeline.dialects.wire_values import ends_by
 from pipeline.turns import essence_filters as drop
-from pipeline.turns.losses import Carrier, Loss
+from pipeline.turns.losses import REASONS, RETRIES, Carrier, Loss, unnamed
 
 PYDANTIC_AI: Final = (
     Loss(
@@ -26,19 +26,9 @@ PYDANTIC_AI: Final = (
 )
 
 EVENTS_ALONE: Final = (
-    Loss(
-        "model, provider, response id",
-        "model and provider from the publisher's `run`, where it knows them",
-        drop.response_fields("model_name", "provider_name", "provider_response_id"),
-    ),
-    Loss(
-        "why a response ended", "`tool_call` where it has calls, else `stop`", drop.finish_reasons(but_the_last=False)
-    ),
-    Loss(
-        "that the answer was refused and the model asked again, where no tool is involved",
-        "the second response follows on the first",
-        drop.parts(drop.is_retry_without_tool),
-    ),
+    unnamed("model and provider from the publisher's `run`, where it knows them"),
+    REASONS,
+    RETRIES,
 )
 
 

@@ -10,29 +10,17 @@ from pipeline.dialects.records import dialect
 from pipeline.dialects.vercel_ai import events, export, history, request, side_events
 from pipeline.dialects.wire_values import ends_by
 from pipeline.turns import essence_filters as drop
-from pipeline.turns.losses import Carrier, Loss
+from pipeline.turns.losses import EARLIER_REASONS, RETRIES, Carrier, Loss, unnamed
 
 VERCEL_AI: Final = (
-    Loss(
-        "model, provider, response id",
-        "from the publisher's `run`, where it knows them",
-        drop.response_fields("model_name", "provider_name", "provider_response_id"),
-    ),
-    Loss(
-        "why a response ended, but the last one",
-        "`tool_call` where it has calls, else `stop`",
-        drop.finish_reasons(but_the_last=True),
-    ),
+    unnamed("from the publisher's `run`, where it knows them"),
+    EARLIER_REASONS,
     Loss(
         "what a tool's result says beside its content",
         "not there",
         drop.part_fields("tool-return", "metadata", "tool_kind", "retry"),
     ),
-    Loss(
-        "that the answer was refused and the model asked again, where no tool is involved",
-        "the second response follows on the first",
-        drop.parts(drop.is_retry_without_tool),
-    ),
+    RETRIES,
 )
 
 PYDANTIC_OVER_VERCEL: Final = (
