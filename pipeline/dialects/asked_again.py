@@ -49,13 +49,7 @@ def request_again(document: Fields, turn: Fields, index: int, asked: Fields, dia
     led = [*before, {**turn, "messages": turn.get("messages", [])[:index]}]
     body = {name: value for name, value in asked.items() if name not in ON_SERVER}
     leading = body.pop(member, None)  # the system prompt, in Chat Completions
-    return {
-        **body,
-        member: [
-            *list_of(leading),
-            *write(for_models({**document, "turns": led})),
-        ],
-    }
+    return {**body, member: [*list_of(leading), *write(for_models({**document, "turns": led}))]}
 
 
 def with_system(body: Fields, dialect: str, text: str) -> Fields:

@@ -132,10 +132,7 @@ SPELLINGS: Final[dict[str, tuple[str, ...]]] = {
         "completion_tokens_details.image_tokens",
         "output_tokens_details.image_tokens",
     ),
-    "cache_image_read_tokens": (
-        "cache_image_read_tokens",
-        "input_token_details.cached_tokens_details.image_tokens",
-    ),
+    "cache_image_read_tokens": ("cache_image_read_tokens", "input_token_details.cached_tokens_details.image_tokens"),
     "web_searches": (
         "web_searches",
         "server_tool_use.web_search_requests",  # Anthropic

@@ -274,10 +274,7 @@ HANDLERS: Final[dict[str, Handler]] = {
     "SUBAGENT_FINISHED": _subagent_ended,
     "SUBAGENT_ERROR": _subagent_ended,
     "STEP_STARTED": step_started,
-    **dict.fromkeys(
-        ("STEP_FINISHED", "REASONING_START", "REASONING_END", "THINKING_START", "THINKING_END"),
-        nothing,
-    ),
+    **dict.fromkeys(("STEP_FINISHED", "REASONING_START", "REASONING_END", "THINKING_START", "THINKING_END"), nothing),
 }
 
 DELTAS: Final[dict[str | None, tuple[Delta, ...]]] = {

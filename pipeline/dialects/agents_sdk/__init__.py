@@ -56,9 +56,4 @@ def conversation(event: Any) -> str | None:
     return None
 
 
-DIALECT: Final = dialect(
-    __name__,
-    AGENTS_SDK,
-    history=events.repeated,
-    ended=ends_by("event", {"done": "complete"}),
-)
+DIALECT: Final = dialect(__name__, AGENTS_SDK, history=events.repeated, ended=ends_by("event", {"done": "complete"}))

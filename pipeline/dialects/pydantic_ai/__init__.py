@@ -25,11 +25,7 @@ PYDANTIC_AI: Final = (
     ),
 )
 
-EVENTS_ALONE: Final = (
-    unnamed("model and provider from the publisher's `run`, where it knows them"),
-    REASONS,
-    RETRIES,
-)
+EVENTS_ALONE: Final = (unnamed("model and provider from the publisher's `run`, where it knows them"), REASONS, RETRIES)
 
 
 def shows(event: Any) -> Sequence[Shown]:

@@ -61,9 +61,7 @@ PYDANTIC_OVER_VERCEL: Final = (
         drop.part_fields("file", "id", "provider_name", "provider_details"),
     ),
     Loss(
-        "where one text of a response ends and the next begins",
-        "one text, with the first one's id",
-        drop.joined_text,
+        "where one text of a response ends and the next begins", "one text, with the first one's id", drop.joined_text
     ),
 )
 
