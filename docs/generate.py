@@ -15,6 +15,7 @@ from typing import Final
 
 import grimp
 
+from docs import places
 from docs.unread import UNREAD
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.run_states import TRANSITIONS, State
@@ -27,7 +28,6 @@ from pipeline.observability import metrics
 from pipeline.policies import prices
 from pipeline.policies.pools import LEFT_FREE, OLDEST_OF_MOST, POOLS
 from pipeline.settings import Settings, table
-from pipeline.stores.keeping import places
 from pipeline.turns.tokens import COST_SPELLINGS, SPELLINGS
 from pipeline.worker.host.roles import ROLES, Role
 from topics.catalog import CATALOG
