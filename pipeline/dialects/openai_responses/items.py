@@ -6,7 +6,7 @@ from typing import Any, Final
 from pipeline.dialects.openai_responses.keys import FAKE_ID, REFUSAL, note
 from pipeline.dialects.wire_values import text_or_empty
 from pipeline.turns.arguments import arguments
-from topics.json_text import Fields, object_of, objects
+from topics.json_text import Fields, filled, object_of, objects
 
 Parts = Iterator[Fields]
 HIDDEN: Final = frozenset({"id", "status", "arguments", "input", "name", "call_id"})  # of calls: in the part
@@ -51,9 +51,7 @@ def _reasoning(item: Fields) -> Parts:
     """Return a part for each summary, or, without any, for each text; encrypted content is the signature."""
     summaries = [text for piece in objects(item.get("summary")) if (text := text_or_empty(piece.get("text")))]
     raw = [text for piece in objects(item.get("content")) if (text := text_or_empty(piece.get("text")))]
-    first: Fields = {}
-    if text_or_empty(item.get("encrypted_content")):
-        first["signature"] = item["encrypted_content"]
+    first = filled({"signature": text_or_empty(item.get("encrypted_content"))})
     if text_or_empty(item.get("id")) not in ("", FAKE_ID):
         first["thinking_id"] = item["id"]
     for number, text in enumerate(summaries or raw or ([""] if first.get("signature") else [])):
