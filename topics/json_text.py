@@ -45,7 +45,7 @@ def list_of(value: Any) -> list[Any]:
 
 def objects(value: Any) -> list[Fields]:
     """Return the objects of a list; none if it is not a list."""
-    return [item for item in list_of(value) if isinstance(item, dict)]
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def dumps(value: Any) -> str:

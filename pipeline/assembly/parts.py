@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
-from topics.json_text import Fields, present
+from topics.json_text import Fields
 from turnmill.wire import traceparent
 
 MessageKind = Literal["request", "response", "system"]
@@ -132,7 +132,8 @@ class Context:
 
     def model(self) -> Fields:
         """Return the names of model and provider, as far as the publisher knows them."""
-        return present({"model_name": self.model_name, "provider_name": self.provider_name})
+        known = {} if self.model_name is None else {"model_name": self.model_name}
+        return known if self.provider_name is None else {**known, "provider_name": self.provider_name}
 
     def learn(self, info: Fields) -> list[str]:
         """Take over a record's `run` object; later records may add to it. Return the keys with a wrong type."""

@@ -20,7 +20,7 @@ from pipeline.assembly.run import Run
 from pipeline.turns import tokens
 from pipeline.turns.asides import is_aside
 from topics.feedback import FeedbackRecord
-from topics.json_text import Fields, present
+from topics.json_text import Fields
 from topics.part_kinds import CALLS
 from topics.telemetry import OPEN_USAGE, VERSION, TelemetryRecord
 from topics.turn_record import TurnRecord
@@ -183,7 +183,10 @@ def _record(builder: Builder, seq: int, at: int, kind: str, data: Any) -> Teleme
         "type": kind,
         "data": data,
     }
-    record |= present({"tenant": context.tenant, "agent_name": context.agent_name})
+    if context.tenant is not None:
+        record["tenant"] = context.tenant
+    if context.agent_name is not None:
+        record["agent_name"] = context.agent_name
     return cast("TelemetryRecord", record | context.model())
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from pipeline.assembly.dialect import StreamEnd
 from topics import json_text
-from topics.json_text import Fields, objects, present
+from topics.json_text import Fields, objects
 from turnmill.errors import InvalidRecord
 from turnmill.wire.envelope import loads
 
@@ -98,7 +98,8 @@ def note_under(meta: str, fields: Fields, extra: Fields) -> None:
 
     They are beside a part, message or turn, under the wire's `meta:*` key.
     """
-    if values := present(extra):
+    values = {key: value for key, value in extra.items() if value is not None}
+    if values:
         known = fields.get(meta)
         fields[meta] = {**known, **values} if known else values
 
