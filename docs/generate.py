@@ -15,6 +15,8 @@ from typing import Final
 
 import grimp
 
+from docs import places
+from docs.schemas import texts
 from docs.unread import UNREAD
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.run_states import TRANSITIONS, State
@@ -27,17 +29,33 @@ from pipeline.observability import metrics
 from pipeline.policies import prices
 from pipeline.policies.pools import LEFT_FREE, OLDEST_OF_MOST, POOLS
 from pipeline.settings import Settings, table
-from pipeline.stores.keeping import places
 from pipeline.turns.tokens import COST_SPELLINGS, SPELLINGS
 from pipeline.worker.host.roles import ROLES, Role
 from topics.catalog import CATALOG
-from topics.record_schemas import texts
 from turnmill import limits
 from turnmill.command_line import COMMANDS
 from turnmill.credentials import variable
 from turnmill.extras import CLIENT
 
 DOCS: Final = Path(__file__).parent
+BOUNDING: Final = (  # settings that bound what `turnmill.limits` does
+    "assembly_bytes",
+    "content_threshold",
+    "fetch_records",
+    "gateway_body_bytes",
+    "gateway_caller_requests",
+    "gateway_connections",
+    "gateway_header_bytes",
+    "gateway_live_bytes",
+    "gateway_rate",
+    "gateway_response_bytes",
+    "max_record_bytes",
+    "metric_series",
+    "run_bytes",
+    "spool_bytes",
+    "window_bytes",
+    "window_events",
+)
 PRODUCT: Final = ("turnmill", "topics", "pipeline")
 SCHEMAS: Final = DOCS.parent / "topics" / "schemas"
 BLOCK: Final = re.compile(r"(<!-- generated: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -86,7 +104,7 @@ def limits_table() -> str:
                 value = getattr(limits, name)
                 rows.append((f"`{name}`", f"{value:,}", " ".join(text.split())))
     options = {name: (default, meaning) for name, _, default, meaning in table(Settings())}
-    for name in limits.SETTINGS:
+    for name in BOUNDING:
         default, meaning = options[variable(name)]
         rows.append((f"`{variable(name)}`", f"{float(default):,.0f}", meaning))
     return markdown(("limit", "value", "reason"), rows)

@@ -57,9 +57,7 @@ def pipeline() -> Json:
         "Safety": (
             graph("Time of a checkpoint", *quantiles("turnmill_checkpoint_duration_seconds"), unit="s"),
             graph(
-                "Age of the last checkpoint, by role",
-                each("role", f"time() - min by (role) ({checkpoint})"),
-                unit="s",
+                "Age of the last checkpoint, by role", each("role", f"time() - min by (role) ({checkpoint})"), unit="s"
             ),
             graph("Rebalances a minute", (f"60 * {rate('turnmill_rebalances_total')}", "assignments")),
             graph("Time to take over partitions, mean", each("role", taken_over), unit="s"),

@@ -46,9 +46,7 @@ def usage() -> Json:
                 help="As streams report it. For billing ask `turnmill usage`, which counts stored turns.",
             ),
             graph(
-                "Cost an hour, by tenant",
-                each("tenant", f"3600 * {rate(COST, USAGE, 'tenant')}"),
-                unit="currencyUSD",
+                "Cost an hour, by tenant", each("tenant", f"3600 * {rate(COST, USAGE, 'tenant')}"), unit="currencyUSD"
             ),
             graph("Tokens a second, by agent", rates(TOKENS, "agent", ALL)),
             graph(
@@ -66,10 +64,7 @@ def usage() -> Json:
                 (rate("turnmill_tool_errors_total", USAGE), "failures"),
             ),
             graph("Responses a second, by model", rates("turnmill_responses_total", "model", USAGE)),
-            graph(
-                "Answers from the application's cache a second",
-                (rate("turnmill_cache_hits_total", USAGE), "hits"),
-            ),
+            graph("Answers from the application's cache a second", (rate("turnmill_cache_hits_total", USAGE), "hits")),
         ),
         "Latency": tuple(
             graph(title, *quantiles(metric, USAGE), unit="s")

@@ -5,6 +5,7 @@ surrogates, more than 254 levels of nesting.
 """
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -20,6 +21,31 @@ Fields = dict[str, Any]  # a JSON object
 
 # Line ends in Unicode that JSON does not escape: a reader that splits lines at them would cut a value in two.
 LINE_ENDS = {0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"}
+
+
+def present(fields: Mapping[str, Any]) -> Fields:
+    """Return the fields that are not None."""
+    return {key: value for key, value in fields.items() if value is not None}
+
+
+def filled(fields: Mapping[str, Any]) -> Fields:
+    """Return the fields that are neither None, nor empty, False or 0."""
+    return {key: value for key, value in fields.items() if value}
+
+
+def object_of(value: Any) -> Fields:
+    """Return an object as it is, {} for any other value."""
+    return value if isinstance(value, dict) else {}
+
+
+def list_of(value: Any) -> list[Any]:
+    """Return a list as it is, [] for any other value."""
+    return value if isinstance(value, list) else []
+
+
+def objects(value: Any) -> list[Fields]:
+    """Return the objects of a list; none if it is not a list."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def dumps(value: Any) -> str:

@@ -6,7 +6,7 @@
 | `budget.reached` | the budget's name | a `BudgetReached` |
 | `command.unanswered` | thread_id | `command_id`, `kind` (stop, steer, answer), `by`, and `run_id` if it is known |
 | `clock.ahead` | its id | `seen`: the time of the others, `told`: that of the clock which is ahead, epoch ms |
-| `audit.recorded` | its id | an `AuditRecorded`, if there are webhooks |
+| `audit.recorded` | its id | `who`, `token`, `address` ("" if unknown), `action`, `subject`, `outcome`; no contents |
 | `store.changed` | its id, on the topic of facts | `table`, `key`, `row` (null if deleted), `n`: the largest holds |
 
 Readers ignore types and fields that they do not know.
@@ -49,17 +49,6 @@ class BudgetReached(TypedDict):
     answer_id: NotRequired[str]  # id of the question whether more may be used, if the budget asks
     agent: NotRequired[str]  # the agent or model that the budget is limited to, besides the record's tenant
     model: NotRequired[str]
-
-
-class AuditRecorded(TypedDict):
-    """`data` of audit.recorded: who did what, to what; ids and names, never contents."""
-
-    who: str  # name of the person or program, "" if unknown
-    token: str  # the id of their token or session, "" if there is none
-    address: str  # the caller's address, "" on the command line
-    action: str
-    subject: str
-    outcome: str  # done | failed | refused
 
 
 class NoticeRecord(TypedDict):

@@ -5,20 +5,18 @@ other modules of this package.
 
 The files are `topics/schemas/TOPIC.vN.json`. N is the records' version, `v`. Within one version a schema may only
 change so that existing programs still work: on `events`, the records of old producers stay valid; on the others, new
-records stay valid for old consumers. `make docs` writes the files; https://json-schema.org/draft/2020-12.
+records stay valid for old consumers. `make docs` writes the files (`docs/schemas.py`).
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any, Final, Literal, NotRequired, get_origin, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
-from pydantic.json_schema import models_json_schema
 
 from topics import catalog, control, dead_letter, feedback, notice, state, telemetry, turn_record
 from topics.agent_event import AgentEvent
-from topics.catalog import CATALOG, CONTROL, DEAD_LETTERS, EVENTS, FEEDBACK, NOTICES, STATE, TELEMETRY, TURNS, Topic
+from topics.catalog import CONTROL, DEAD_LETTERS, EVENTS, FEEDBACK, NOTICES, STATE, TELEMETRY, TURNS, Topic
 from topics.control import ControlRecord
 from topics.feedback import FeedbackRecord
 from topics.notice import NoticeRecord
@@ -28,7 +26,6 @@ from topics.turn_record import TurnRecord
 from turnmill.errors import Reason
 from turnmill.wire import envelope
 
-DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
 VERSIONS: Final[Mapping[str, int]] = {
     EVENTS.name: envelope.VERSION,
     TURNS.name: turn_record.VERSION,
@@ -114,22 +111,6 @@ def dead_letter_headers() -> dict[str, Any]:
 def schema_id(topic: Topic) -> str:
     """Return the `$id` of the schema of a topic's records."""
     return f"urn:turnmill:schema:{topic.name}:{VERSIONS[topic.name]}"
-
-
-def made(topic: Topic) -> dict[str, Any]:
-    """Return the schema made from the code: of a record's value, or of its headers if the value may be any bytes."""
-    head = {"$schema": DRAFT, "$id": schema_id(topic), "title": topic.value, "description": topic.summary}
-    if topic is DEAD_LETTERS:
-        return {**head, "description": f"{topic.summary} These are its headers.", **dead_letter_headers()}
-    models = MODELS[topic.name]
-    definitions = models_json_schema([(model, "validation") for model in models], ref_template="#/$defs/{model}")[1]
-    kinds = [{"$ref": f"#/$defs/{model.__name__}"} for model in models]
-    return {**head, **(kinds[0] if len(kinds) == 1 else {"anyOf": kinds}), "$defs": definitions["$defs"]}
-
-
-def texts() -> dict[str, str]:
-    """Return the text of each schema file, by its name."""
-    return {name(topic): json.dumps(made(topic), indent=2, ensure_ascii=False) + "\n" for topic in CATALOG}
 
 
 def name(topic: Topic) -> str:

@@ -104,10 +104,7 @@ def encode(run: RunKey, entry: Segment | Closed) -> bytes:
         mark = {**mark, "cut": True} if entry.cut else mark
         return json_text.trimmed(orjson.dumps(mark))
     head |= {"sizes": [len(record) for record in entry.records], "clocks": list(entry.clocks)}
-    if entry.read is not None:
-        head["read"] = entry.read
-    if entry.traceparent is not None:
-        head["traceparent"] = entry.traceparent
+    head |= json_text.present({"read": entry.read, "traceparent": entry.traceparent})
     return b"\n".join((orjson.dumps(head), b"".join(entry.records)))
 
 

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from topics.findings import Finding, Severity, joined, objects, shown, texts
-from topics.json_text import Fields
+from topics.json_text import Fields, object_of
 from topics.part_kinds import ANSWERS
 from topics.thread import schema_findings
 from turnmill.identity import is_uuid
@@ -271,8 +271,7 @@ def _parts(document: Fields) -> Iterator[tuple[str, Fields]]:
 
 
 def _registry(document: Fields) -> Fields:
-    agents = document.get("agents")
-    return agents if isinstance(agents, dict) else {}
+    return object_of(document.get("agents"))
 
 
 RULES: Final[tuple[Callable[[Fields], Iterator[Finding]], ...]] = (

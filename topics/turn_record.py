@@ -11,6 +11,7 @@ import re
 from typing import Any, Final, NotRequired, TypedDict
 
 from topics import json_text
+from topics.json_text import object_of
 from turnmill.errors import InvalidRecord, Reason
 from turnmill.limits import OWN_LEVELS
 from turnmill.wire.envelope import loads
@@ -81,7 +82,7 @@ def _read(data: bytes) -> Any:
             value["requests"] = requests
             return value
     value = loads(data, OWN_LEVELS)
-    asked = value.get("requests") if isinstance(value, dict) else None
+    asked = object_of(value).get("requests")
     if asked and isinstance(asked, dict):
         last = last_member(asked)
         if len(last) <= CACHED_BYTES and data.endswith(last):

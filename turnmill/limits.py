@@ -146,22 +146,3 @@ BUDGETS: Final = 1000
 
 PRICES: Final = 1000
 """Configured prices of an installation: each of them is compared with each new model."""
-
-SETTINGS: Final = (
-    "assembly_bytes",
-    "content_threshold",
-    "fetch_records",
-    "gateway_body_bytes",
-    "gateway_caller_requests",
-    "gateway_connections",
-    "gateway_header_bytes",
-    "gateway_live_bytes",
-    "gateway_rate",
-    "gateway_response_bytes",
-    "max_record_bytes",
-    "metric_series",
-    "run_bytes",
-    "spool_bytes",
-    "window_bytes",
-    "window_events",
-)

@@ -115,9 +115,7 @@ def _aside(context: Context, message: Message, after: str | None) -> Fields:
     """Return a response beside the answer, not before the message that it stands behind."""
     at = iso(message.at)
     head = {"message_type": "response", "timestamp": at if after is None else max(at, after)}
-    names = {"model_name": context.model_name, "provider_name": context.provider_name}
-    known = {name: value for name, value in names.items() if value is not None}
-    return {**head, "agent_id": context.agent_id, "parts": [], **known, **message.fields}
+    return {**head, "agent_id": context.agent_id, "parts": [], **context.model(), **message.fields}
 
 
 def complete_cycles(messages: list[Message]) -> list[Message]:
@@ -137,10 +135,7 @@ def complete_cycles(messages: list[Message]) -> list[Message]:
 
 
 def _describe(context: Context, message: Message, document: Fields, *, complete: bool) -> None:
-    if context.model_name is not None:
-        document["model_name"] = context.model_name
-    if context.provider_name is not None:
-        document["provider_name"] = context.provider_name
+    document |= context.model()
     if complete or message.request is not None:
         calls = any(part["part_kind"] == "tool-call" for part in document["parts"])
         document["finish_reason"] = "tool_call" if calls else "stop"

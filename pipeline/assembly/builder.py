@@ -14,7 +14,7 @@ from pipeline.assembly.parts import Context, Message, Part, Turn
 from pipeline.turns import tokens
 from pipeline.turns.asides import PURPOSE
 from pipeline.turns.lineage import History
-from topics.json_text import Fields
+from topics.json_text import Fields, present
 
 End = Literal["complete", "aborted", "error", "disconnected"]
 
@@ -252,11 +252,7 @@ class Builder:
         self, purpose: str, usage: Fields | None = None, *, model: str | None = None, provider: str | None = None
     ) -> Message:
         """Add a response beside the answer: a call whose tokens were spent, but whose output is no part of the turn."""
-        fields: Fields = {PURPOSE: purpose} if usage is None else {"usage": usage, PURPOSE: purpose}
-        if model is not None:
-            fields["model_name"] = model
-        if provider is not None:
-            fields["provider_name"] = provider
+        fields = present({"usage": usage, PURPOSE: purpose, "model_name": model, "provider_name": provider})
         message = Message("response", self.at, fields=fields, closed=True)
         self.asides.append(message)
         return message

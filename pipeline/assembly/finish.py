@@ -158,13 +158,9 @@ def _add_facts(builder: Builder, record: TurnRecord, start: int | None) -> None:
     context = builder.context
     agents = list(builder.agents)
     if not builder.facts_only and context.agent_id not in [agent.get("agent_id") for agent in agents]:
-        config = {"agent_id": context.agent_id, "agent_name": context.agent_name or context.agent_id}
-        if context.model_name is not None:
-            config["model_name"] = context.model_name
-        if context.provider_name is not None:
-            config["provider_name"] = context.provider_name
-        config["created_at"] = iso(start if start is not None else builder.began_at)
-        agents.insert(0, config)
+        config: Fields = {"agent_id": context.agent_id, "agent_name": context.agent_name or context.agent_id}
+        created_at = iso(start if start is not None else builder.began_at)
+        agents.insert(0, {**config, **context.model(), "created_at": created_at})
     if agents:
         record["agents"] = agents
     thread = {**(context.thread or {}), **builder.thread}

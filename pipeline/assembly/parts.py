@@ -130,6 +130,11 @@ class Context:
     imported: bool = False  # it is published after the fact
     request: Any = None
 
+    def model(self) -> Fields:
+        """Return the names of model and provider, as far as the publisher knows them."""
+        known = {} if self.model_name is None else {"model_name": self.model_name}
+        return known if self.provider_name is None else {**known, "provider_name": self.provider_name}
+
     def learn(self, info: Fields) -> list[str]:
         """Take over a record's `run` object; later records may add to it. Return the keys with a wrong type."""
         wrong = []

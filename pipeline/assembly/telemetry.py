@@ -172,7 +172,7 @@ def _derived(builder: Builder, number: int, kind: str, data: Any, message: Field
 
 def _record(builder: Builder, seq: int, at: int, kind: str, data: Any) -> TelemetryRecord:
     context = builder.context
-    record: TelemetryRecord = {
+    record: Fields = {
         "v": VERSION,
         "thread_id": context.thread_id,
         "run_id": context.run_id,
@@ -187,11 +187,7 @@ def _record(builder: Builder, seq: int, at: int, kind: str, data: Any) -> Teleme
         record["tenant"] = context.tenant
     if context.agent_name is not None:
         record["agent_name"] = context.agent_name
-    if context.model_name is not None:
-        record["model_name"] = context.model_name
-    if context.provider_name is not None:
-        record["provider_name"] = context.provider_name
-    return record
+    return cast("TelemetryRecord", record | context.model())
 
 
 def feedback_of(event: TelemetryRecord) -> FeedbackRecord:

@@ -15,7 +15,7 @@ from pipeline.dialects.openai_responses import formats as openai_responses
 from pipeline.turns.branches import one_branch
 from pipeline.turns.newest_results import for_models
 from pipeline.turns.requests import request_of
-from topics.json_text import Fields
+from topics.json_text import Fields, list_of, present
 from turnmill.capture.providers import APIS, CHAT, GENERATE, MESSAGES, RESPONSES
 
 # The wires of providers' APIs: the member of a request for its messages, and the function that writes them.
@@ -49,13 +49,7 @@ def request_again(document: Fields, turn: Fields, index: int, asked: Fields, dia
     led = [*before, {**turn, "messages": turn.get("messages", [])[:index]}]
     body = {name: value for name, value in asked.items() if name not in ON_SERVER}
     leading = body.pop(member, None)  # the system prompt, in Chat Completions
-    return {
-        **body,
-        member: [
-            *(leading if isinstance(leading, list) else ()),
-            *write(for_models({**document, "turns": led})),
-        ],
-    }
+    return {**body, member: [*list_of(leading), *write(for_models({**document, "turns": led}))]}
 
 
 def with_system(body: Fields, dialect: str, text: str) -> Fields:
@@ -83,4 +77,4 @@ def with_value(body: Fields, path: str, value: Any) -> Fields:
         if not isinstance(inner, dict):
             raise ValueError(f"{name} is no object")
         return {**body, name: with_value(inner, rest, value)}
-    return {key: item for key, item in {**body, name: value}.items() if item is not None}
+    return present({**body, name: value})

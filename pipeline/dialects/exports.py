@@ -79,9 +79,8 @@ def paired(messages: list[Fields], names: Names) -> list[Fields]:
 def _results_behind(messages: list[Fields], index: int, names: Names) -> dict[str, list[Fields]]:
     """Return the results up to the next answer, by the ids of their calls."""
     behind: dict[str, list[Fields]] = {}
-    for later in map(
-        messages.__getitem__, range(index + 1, len(messages))
-    ):  # a slice would copy the rest of the thread
+    # Not of a slice, which would copy the rest of the thread.
+    for later in map(messages.__getitem__, range(index + 1, len(messages))):
         if later[names.role] == names.assistant:
             break
         if later[names.role] == names.tool:

@@ -15,7 +15,7 @@ from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Dialect, Handler, Shown, StreamEnd, Violation
 from pipeline.dialects.model_calls import ERROR, REQUEST, calls_of
 from pipeline.turns.lineage import History
-from topics.json_text import Fields
+from topics.json_text import Fields, object_of
 from turnmill.wire.registry import WIRES
 
 # (a copy of the run's state, event) -> its kin's events. May raise as a handler; for a single event the state is empty.
@@ -70,7 +70,8 @@ def kin(
     """Return the dialect of a wire that `translate` makes events of another wire.
 
     `body`: returns the body of a request, which may be any JSON, as its kin's. `provider`: of the models, unless the
-    publisher names it. `more`: handlers beside its kin's. `differs`: fields of the dialect that are not its kin's.
+    publisher names it. `more`: handlers beside its kin's. `differs`: fields of the dialect that are not its kin's. It
+    can't carry what its kin can't.
     """
     kind = WIRES[name].kind
     handlers = {**of.handlers, CANCELLED: _cancelled, **more}
@@ -85,7 +86,7 @@ def kin(
         """Return the body of a call that begins: nothing of the call before it is left in the state."""
         made = asked(request)
         state.clear()
-        state[ASKED] = made if isinstance(made, dict) else {}
+        state[ASKED] = object_of(made)
         return made
 
     def translated(state: Fields, event: Fields) -> Iterable[Fields]:
@@ -126,4 +127,5 @@ def kin(
 
     facts = {"begin": begin, "history": history, "recognises": recognises, "shows": shows, "ended": ended, **differs}
     same = replace(of, name=name, wire=WIRES[name], handlers={}, unknown=handle, stretches={}, deltas={})
+    same = replace(same, carriers=tuple(replace(carrier, name=name) for carrier in of.carriers))
     return replace(same, formats=(), **facts)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from topics.json_text import Fields
+from topics.json_text import Fields, object_of
 
 SIGNATURE: Final = "meta:thought_signature"  # of a part
 
@@ -12,6 +12,5 @@ def signature_of(part: Fields) -> str | None:
 
     Pydantic AI has it in its details; a signature of pi that is JSON is another provider's.
     """
-    details = part.get("provider_details")
-    signature = part.get(SIGNATURE, details.get("thought_signature") if isinstance(details, dict) else None)
+    signature = part.get(SIGNATURE, object_of(part.get("provider_details")).get("thought_signature"))
     return signature if isinstance(signature, str) and not signature.startswith("{") else None

@@ -12,19 +12,14 @@ from pipeline.assembly.dialect import Dialect, Handler, Shown, StreamEnd, Violat
 from pipeline.assembly.parts import Part
 from pipeline.dialects.asked_parts import retract
 from pipeline.dialects.claude_code.blocks import prompts_of_request
-from pipeline.turns import essence_filters as drop
-from pipeline.turns.losses import Carrier, Loss
+from pipeline.turns.losses import Carrier, unnamed
 from pipeline.turns.text import join
 from pipeline.turns.tokens import SUMMED_CALLS, at
 from topics.json_text import Fields
 from turnmill.wire.registry import WIRES
 
 Kind = Literal["text", "thinking"]
-UNNAMED: Final = Loss(
-    "model, provider, response id",
-    "from the publisher's `run`, where the stream has none",
-    drop.response_fields("model_name", "provider_name", "provider_response_id"),
-)
+UNNAMED: Final = unnamed("from the publisher's `run`, where the stream has none")
 
 
 def begin(builder: Builder) -> None:

@@ -13,6 +13,7 @@ from typing import Any, Final
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.telemetry import FEEDBACK
 from pipeline.turns.times import epoch_ms, iso
+from topics.json_text import object_of
 from turnmill.identity import thread_uuid
 
 SPAWNED: Final = ("spawned_thread_id", "child_thread_id", "thread_id")
@@ -21,7 +22,7 @@ MERGED: Final = ("merged_thread_id", "source_thread_id", "child_thread_id", "thr
 
 def interpret(builder: Builder, event_type: str, data: Any) -> None:
     """Apply the event to the builder's links, thread and error text. The dialect itself adds its SystemMessage."""
-    fields = data if isinstance(data, dict) else {}
+    fields = object_of(data)
     this = builder.context.thread_id
     if event_type == "data-tp-thread_spawn":
         child = _thread(builder, fields, SPAWNED)

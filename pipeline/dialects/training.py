@@ -13,11 +13,12 @@ from typing import Any, Final
 
 from pipeline.dialects.exports import tool_name
 from pipeline.dialects.openai_chat import formats
+from pipeline.dialects.wire_values import text_or_none
 from pipeline.turns.branches import BRANCH, VERSION, one_branch
 from pipeline.turns.canonical import turn_hash
 from pipeline.turns.newest_results import for_models
 from pipeline.turns.requests import named
-from topics.json_text import Fields
+from topics.json_text import Fields, present
 
 KEPT: Final = ("role", "content", "name", "tool_calls", "tool_call_id", "refusal")
 SYSTEM: Final = ("system", "instructions", "systemInstruction")
@@ -157,11 +158,9 @@ def _defined(given: Any) -> Iterator[Fields]:
 
 
 def _tool(tool: Fields) -> Fields:
-    function: Fields = {"name": tool_name(tool["name"])}
-    if isinstance(tool.get("description"), str):
-        function["description"] = tool["description"]
-    function["parameters"] = _schema(tool) or {"type": "object", "properties": {}}
-    return {"type": "function", "function": function}
+    described = present({"description": text_or_none(tool.get("description"))})
+    parameters = _schema(tool) or {"type": "object", "properties": {}}
+    return {"type": "function", "function": {"name": tool_name(tool["name"]), **described, "parameters": parameters}}
 
 
 def _schema(tool: Fields) -> Fields | None:

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from pipeline.dialects.exports import spoken
 from pipeline.dialects.training import asked_in, provenance, system_prompts, tools_of
-from pipeline.dialects.wire_values import text_or_dumped
+from pipeline.dialects.wire_values import text_or_dumped, text_or_none
 from pipeline.turns.branches import one_branch
 from pipeline.turns.tokens import NANO, counts
-from topics.json_text import Fields
+from topics.json_text import Fields, filled, present
 from topics.part_kinds import CALLS, RESULTS
 
 VERSION: Final = "ATIF-v1.8"
@@ -51,12 +51,9 @@ def _agent(document: Fields, turns: list[Fields], asked: Fields) -> Fields:
     """Return the agent of the first agent turn; threads do not contain its version."""
     first = next((turn.get("agent_id") for turn in turns if turn.get("turn_type") == "agent"), None)
     known = (document.get("agents") or {}).get(first, {})
-    agent: Fields = {"name": str(known.get("agent_name") or "agent"), "version": "unknown"}
-    if isinstance(known.get("model_name"), str):
-        agent["model_name"] = known["model_name"]
-    if tools := tools_of(asked):
-        agent["tool_definitions"] = tools
-    return agent
+    agent = {"name": str(known.get("agent_name") or "agent"), "version": "unknown"}
+    model = text_or_none(known.get("model_name"))
+    return agent | present({"model_name": model}) | filled({"tool_definitions": tools_of(asked)})
 
 
 def _steps(turn: Fields) -> Iterator[Fields]:
@@ -91,19 +88,13 @@ def _step_of_response(message: Fields, turn: Fields) -> Fields:
         for kind in ("text", "thinking")
     )
     step: Fields = {"source": "agent", "message": text, **_time(message.get("timestamp")), "extra": _extra(turn)}
-    if isinstance(message.get("model_name"), str):
-        step["model_name"] = message["model_name"]
-    if thoughts:
-        step["reasoning_content"] = thoughts
-    if calls := [_call(part) for part in parts if part.get("part_kind") in CALLS]:
-        step["tool_calls"] = calls
+    step |= present({"model_name": text_or_none(message.get("model_name"))})
+    calls = [_call(part) for part in parts if part.get("part_kind") in CALLS]
     used = counts(message.get("usage"))
     metrics: Fields = {name: used[key] for name, key in METRICS.items() if key in used}
     if "cost_nano_usd" in used:
         metrics["cost_usd"] = used["cost_nano_usd"] / NANO
-    if metrics:
-        step["metrics"] = metrics
-    return step
+    return step | filled({"reasoning_content": thoughts, "tool_calls": calls, "metrics": metrics})
 
 
 def _call(part: Fields) -> Fields:

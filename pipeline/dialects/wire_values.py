@@ -8,7 +8,7 @@ from typing import Any
 
 from pipeline.assembly.dialect import StreamEnd
 from topics import json_text
-from topics.json_text import Fields
+from topics.json_text import Fields, objects
 from turnmill.errors import InvalidRecord
 from turnmill.wire.envelope import loads
 
@@ -53,11 +53,6 @@ def call_arguments(value: Any) -> Any:
     return {} if value is None else {"INVALID_JSON": value} if isinstance(value, str) else value
 
 
-def objects(values: Any) -> list[Fields]:
-    """Return the objects of a list; none if it is not a list."""
-    return [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
-
-
 def object_in(text: Any) -> Fields:
     """Return the object that a JSON text contains; {} for anything else."""
     if not isinstance(text, str) or not text.startswith("{"):
@@ -91,6 +86,11 @@ def ends_by(kind_key: str, ends: Mapping[str, StreamEnd | None]) -> Callable[[An
         return ends.get(kind, before) if isinstance(kind, str) else before
 
     return ended
+
+
+def tell_names(fields: Fields, source: Fields, names: Mapping[str, str]) -> None:
+    """Set fields by their names in a response: those that are texts, and not empty."""
+    fields |= {name: source[key] for key, name in names.items() if isinstance(source.get(key), str) and source[key]}
 
 
 def note_under(meta: str, fields: Fields, extra: Fields) -> None:

@@ -21,6 +21,7 @@ from pipeline.observability.metrics import Metrics
 from topics import catalog, dead_letter
 from topics.catalog import DEAD_LETTERS
 from topics.dead_letter import DeadLetter
+from topics.json_text import object_of
 from turnmill.clock import now_ms
 from turnmill.errors import InvalidRecord
 from turnmill.kafka.client import client_options
@@ -91,8 +92,7 @@ def _about(record: Record) -> dict[str, object]:
     fields: dict[str, object] = {}
     if record.value is not None and len(record.value) <= RECORD_BYTES:
         with suppress(InvalidRecord):
-            value = loads(record.value)
-            fields = value if isinstance(value, dict) else {}
+            fields = object_of(loads(record.value))
     thread_id = fields.get("thread_id") or (record.key or b"").decode("utf-8", "replace") or None
     span = fields.get("traceparent") or traceparent.of_headers(record.headers)
     return log_ids(thread_id, fields.get("run_id"), span)

@@ -18,6 +18,7 @@ from pipeline.turns.asides import is_aside
 from pipeline.turns.column_text import column_text
 from pipeline.turns.thread_document import agent_configs, interruption, span
 from pipeline.turns.tokens import COUNTS, counts
+from topics.json_text import objects, present
 from topics.turn_record import TurnRecord
 from turnmill.wire import traceparent
 from turnmill.wire.traceparent import TraceParent
@@ -61,7 +62,7 @@ def turn_span(record: TurnRecord) -> TurnSpan | None:
     start, end = (min(max(at, 0), MAX_TIME_MS) for at in span(record))
     reason = interruption(record)
     failed = record["status"] != "complete" and reason != CANCELLED
-    attributes = {name: value for name, value in _attributes(record, turn).items() if value is not None}
+    attributes = present(_attributes(record, turn))
     if failed:
         attributes["error.type"] = str(reason or "interrupted")
     tenant = record.get("tenant")
@@ -82,9 +83,8 @@ def turn_span(record: TurnRecord) -> TurnSpan | None:
 
 def _attributes(record: TurnRecord, turn: Mapping[str, Any]) -> dict[str, Any]:
     agent_config = next((config for config in agent_configs(record) if config["agent_id"] == record["agent_id"]), {})
-    messages = turn.get("messages")
-    objects = [message for message in (messages if isinstance(messages, list) else []) if isinstance(message, dict)]
-    responses = [message for message in objects if message.get("message_type") == "response" and not is_aside(message)]
+    said = objects(turn.get("messages"))
+    responses = [message for message in said if message.get("message_type") == "response" and not is_aside(message)]
     first: Mapping[str, Any] = responses[0] if responses else {}
     used = counts(turn.get("total_usage"))
     reasons = [_bounded(reason) for message in responses if isinstance(reason := message.get("finish_reason"), str)]

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pipeline.turns.lineage import MAX_ID_CHARACTERS, text_hash
-from topics.json_text import Fields
+from topics.json_text import Fields, object_of
 from topics.turn_record import TurnRecord
 
 BRANCH: Final = "meta:branch"
@@ -62,8 +62,7 @@ def _run_of(name: str, turns: Iterable[Fields]) -> str | None:
 
 def _run_in_marks(turn: Fields) -> str | None:
     """Return the name of a turn's run in marks; None if the thread does not fork."""
-    mark = turn.get(BRANCH)
-    run = mark.get("run") if isinstance(mark, dict) else None
+    run = object_of(turn.get(BRANCH)).get("run")
     return run if isinstance(run, str) else None
 
 
@@ -159,8 +158,7 @@ def runs_of(turns: Iterable[tuple[TurnRecord, Fields]]) -> dict[str, Run]:
 
 def run_name(record: TurnRecord, turn: Fields) -> str:
     """Return the name of a turn's run in marks."""
-    mark = turn.get(BRANCH)
-    name = mark.get("run") if isinstance(mark, dict) else None
+    name = object_of(turn.get(BRANCH)).get("run")
     return _name(name if isinstance(name, str) else record["run_id"])
 
 
@@ -186,4 +184,4 @@ def _lineage(record: TurnRecord, turn: Fields) -> Fields:
         follows = mark.get("follows")
         lineage = {"replaces": mark.get("replaces"), "first": follows is None, "beside": VERSION not in mark}
         return lineage | {"continues": follows}
-    return lineage if isinstance(lineage, dict) else {}
+    return object_of(lineage)

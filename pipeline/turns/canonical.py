@@ -66,22 +66,20 @@ def _add(value: Any, add: Callable[[bytes], object], levels: int) -> None:
 
 def essence(turn: Fields) -> Fields:
     """Return the turn with only the hashed fields."""
-    kept = _kept(turn)
+    kept = _with_parts(turn)
     if kept.get("interruption") is not None:
         kept["interruption"] = _kept(kept["interruption"])
-    if kept.get("parts") is not None:
-        kept["parts"] = [_kept(part) for part in kept["parts"]]
     if kept.get("messages") is not None:
         kept["messages"] = [
-            _message(message)
+            _with_parts(message)
             for message in kept["messages"]
             if not str(message.get("event_type", "")).startswith("data-sys-") and not is_aside(message)
         ]
     return kept
 
 
-def _message(message: Fields) -> Fields:
-    kept = _kept(message)
+def _with_parts(fields: Fields) -> Fields:
+    kept = _kept(fields)
     if kept.get("parts") is not None:
         kept["parts"] = [_kept(part) for part in kept["parts"]]
     return kept

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from pipeline.turns.media_kinds import URL_KINDS, url_kind
 from topics import json_text
-from topics.json_text import Fields
+from topics.json_text import Fields, list_of, object_of
 from topics.part_kinds import RETURNS
 
 JSON: Final = "application/json"
@@ -183,8 +183,7 @@ def _all(turn: Fields) -> Iterator[tuple[Place, Fields]]:
 
 def _parts(turn: Fields) -> Iterator[tuple[Place, Fields]]:
     for path, owner in _owners(turn):
-        parts = owner.get("parts")
-        for number, part in enumerate(parts if isinstance(parts, list) else ()):
+        for number, part in enumerate(list_of(owner.get("parts"))):
             if isinstance(part, dict):
                 yield (*path, "parts", number), part
 
@@ -198,8 +197,7 @@ def _owners(turn: Fields) -> Iterator[tuple[Place, Fields]]:
 
 
 def _messages(holder: Fields, path: Place) -> Iterator[tuple[Place, Any]]:
-    messages = holder.get("messages")
-    for number, message in enumerate(messages if isinstance(messages, list) else ()):
+    for number, message in enumerate(list_of(holder.get("messages"))):
         yield (*path, "messages", number), message
 
 
@@ -263,8 +261,7 @@ def _restored(holder: Fields, data: bytes) -> Fields:
         text = base64.b64encode(data).decode()
     rest = {key: value for key, value in holder.items() if key != "content_ref"}
     if holder.get("part_kind") == "file":  # the whole content was moved
-        content = rest.get("content")
-        binary = content if isinstance(content, dict) else {}
+        binary = object_of(rest.get("content"))
         return {**rest, "content": {"kind": "binary", "media_type": media_type or BINARY, **binary, "data": text}}
     if rest.get("url") == ref.get("uri"):
         del rest["url"]

@@ -22,7 +22,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-from topics.json_text import Fields
+from topics.json_text import Fields, filled, objects
 
 USERS: Final = frozenset({"user", "human"})
 AGENTS: Final = frozenset({"assistant", "ai", "model", "agent"})
@@ -70,21 +70,18 @@ def lineage(history: History, continues: str | None, replaces: str | None, redac
     words = _chained(_words(new, redacted), earlier)
     if not words:
         return facts
-    facts["words"] = words
-    if earlier:
-        facts["earlier"] = earlier
     answers = (text for message in reversed(old) if _role(message) in AGENTS for text in _texts(message)[-1:])
     answer = next(answers, None)
-    if answer is not None:
-        facts["answer"] = text_hash(redacted(answer))
     asked = new[-1].get("id") if new else None
-    if isinstance(asked, str) and 0 < len(asked) <= MAX_ID_CHARACTERS:
-        facts["asked"] = asked
-    if history.again:
-        facts["again"] = True
-    if not new:
-        facts["goes_on"] = True
-    return facts
+    known = {
+        "words": words,
+        "earlier": earlier,
+        "answer": None if answer is None else text_hash(redacted(answer)),
+        "asked": asked if isinstance(asked, str) and len(asked) <= MAX_ID_CHARACTERS else None,
+        "again": history.again,
+        "goes_on": not new,
+    }
+    return facts | filled(known)
 
 
 def text_hash(text: str) -> str:
@@ -112,8 +109,7 @@ def _role(message: Fields) -> object:
 
 def _answers_tools(message: Fields) -> bool:
     content = message.get("content")
-    blocks = content if isinstance(content, list) else message.get("parts")
-    blocks = [block for block in blocks if isinstance(block, dict)] if isinstance(blocks, list) else []
+    blocks = objects(content if isinstance(content, list) else message.get("parts"))
     results = [block for block in blocks if block.get("type") in RESULTS or "functionResponse" in block]
     return bool(results) and len(results) == len(blocks)
 

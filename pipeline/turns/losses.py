@@ -1,7 +1,9 @@
 """Losses that several wires have in common: what the hash leaves out, since a wire can't carry it."""
 
 from dataclasses import dataclass
+from typing import Final
 
+from pipeline.turns import essence_filters as drop
 from pipeline.turns.essence_filters import Drop
 
 
@@ -27,3 +29,21 @@ class Carrier:
     name: str
     losses: tuple[Loss, ...] = ()
     over: str | None = None
+
+
+def unnamed(becomes: str) -> Loss:
+    """Return the loss of what names a response."""
+    fields = drop.response_fields("model_name", "provider_name", "provider_response_id")
+    return Loss("model, provider, response id", becomes, fields)
+
+
+BY_CALLS: Final = "`tool_call` where it has calls, else `stop`"
+REASONS: Final = Loss("why a response ended", BY_CALLS, drop.finish_reasons(but_the_last=False))
+EARLIER_REASONS: Final = Loss(
+    "why a response ended, but the last one", BY_CALLS, drop.finish_reasons(but_the_last=True)
+)
+RETRIES: Final = Loss(
+    "that the answer was refused and the model asked again, where no tool is involved",
+    "the second response follows on the first",
+    drop.parts(drop.is_retry_without_tool),
+)

@@ -6,7 +6,7 @@ That is the partial output of interrupted turns, and what answers took back.
 from typing import Any, Final
 
 from pipeline.turns.times import epoch_ms
-from topics.json_text import Fields
+from topics.json_text import Fields, list_of, object_of, objects
 
 PARTIAL: Final = "meta:partial"
 RETRACTED: Final = "meta:retracted"  # of a turn, in the form of PARTIAL: what is no longer part of the conversation
@@ -32,18 +32,14 @@ def with_partial(turn: Fields, *, billed: bool = False) -> Fields:
         return turn
     kept = turn.get("messages")
     head = {"timestamp": turn.get("started_at"), "agent_id": turn.get("agent_id")}
-    merged = _merged(
-        kept if isinstance(kept, list) else [], [{**head, **message, RETRACTED: True} for message in taken]
-    )
+    merged = _merged(list_of(kept), [{**head, **message, RETRACTED: True} for message in taken])
     gone = (PARTIAL,) if billed else (PARTIAL, RETRACTED)
     rest = {key: value for key, value in turn.items() if key not in gone}
     return {**rest, "messages": _merged(merged, [{**message, PARTIAL: True} for message in messages])}
 
 
 def _beside(turn: Fields, key: str) -> list[Fields]:
-    held = turn.get(key)
-    raw = held.get("messages") if isinstance(held, dict) else None
-    return [message for message in raw if isinstance(message, dict)] if isinstance(raw, list) else []
+    return objects(object_of(turn.get(key)).get("messages"))
 
 
 def _merged(messages: list[Any], shown: list[Fields]) -> list[Any]:

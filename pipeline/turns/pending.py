@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from pipeline.turns.asides import is_aside
 from topics import json_text
-from topics.json_text import Fields
+from topics.json_text import Fields, object_of, objects
 from topics.part_kinds import ANSWERS
 
 MAX_QUESTIONS: Final = 50  # questions that are listed of one turn
@@ -68,25 +68,25 @@ def _answered_ids(messages: Iterable[Fields]) -> Iterable[str]:
         if part.get("part_kind") in ANSWERS:
             yield str(part.get("tool_call_id"))
         elif part.get("part_kind") == "custom:mcp_approval_response":
-            yield str(_fields(part.get("block")).get("approval_request_id"))
+            yield str(object_of(part.get("block")).get("approval_request_id"))
 
 
 def _of_part(part: Fields, answered: set[str]) -> list[Asked]:
     """Return the questions in a part of the last response."""
     kind = part.get("part_kind")
     if kind == "custom:mcp_approval_request":
-        block = _fields(part.get("block"))
+        block = object_of(part.get("block"))
         if str(block.get("id")) in answered:
             return []
         return [_question("approval", block.get("name"), block.get("id"), _parsed(block.get("arguments")))]
     if kind != "tool-call" or str(part.get("tool_call_id")) in answered:
         return []
     name, call_id, args = part.get("tool_name"), part.get("tool_call_id"), part.get("args")
-    original = _fields(_fields(args).get("originalFunctionCall"))
+    original = object_of(object_of(args).get("originalFunctionCall"))
     if name == CONFIRMATION and original:
-        hint = _fields(_fields(args).get("toolConfirmation")).get("hint")
+        hint = object_of(object_of(args).get("toolConfirmation")).get("hint")
         return [_question("approval", original.get("name"), call_id, original.get("args"), hint)]
-    approval = _fields(part.get("meta:vercel")).get("approval")
+    approval = object_of(part.get("meta:vercel")).get("approval")
     if not isinstance(approval, dict):
         return [_question("result", name, call_id, args)]
     if "approved" in approval or approval.get("isAutomatic"):  # the server goes on
@@ -100,15 +100,15 @@ def _of_event(event_type: Any, data: Any) -> list[Asked]:
         kinds = {True: "approval", False: "input"}
         return [
             _question(kinds[bool(call)], None, call, None, item.get("message") or item.get("reason"), item.get("id"))
-            for item in _objects(_fields(data).get("interrupts"))
+            for item in objects(object_of(data).get("interrupts"))
             for call in (item.get("toolCallId"),)
         ]
     if event_type != "custom:langgraph.interrupt":
         return []
-    held = _fields(data)
+    held = object_of(data)
     value = held.get("value", held.get("payload", data))
     interrupt = held.get("id") or held.get("interrupt_id") or ""
-    actions = _objects(_fields(value).get("action_requests"))
+    actions = objects(object_of(value).get("action_requests"))
     if actions:
         return [
             _question(
@@ -153,11 +153,3 @@ def _parsed(text: Any) -> Any:
         return json_text.loads(text) if isinstance(text, str) else text
     except ValueError:
         return text
-
-
-def _fields(value: Any) -> Fields:
-    return value if isinstance(value, dict) else {}
-
-
-def _objects(value: Any) -> list[Fields]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

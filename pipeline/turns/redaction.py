@@ -18,7 +18,7 @@ from pipeline.turns.partial_turns import PARTIAL, RETRACTED
 from pipeline.turns.path_rules import AGENT, INTERRUPTION, LINK, MESSAGE, PART, THREAD, TURN, PathRule
 from pipeline.turns.requests import changed
 from topics import json_text, telemetry
-from topics.json_text import Fields
+from topics.json_text import Fields, object_of
 from topics.telemetry import TelemetryRecord
 from topics.turn_record import TurnRecord
 from turnmill.wire.nesting import with_room
@@ -184,11 +184,10 @@ class Redaction:
 
     def _usage(self, usage: Any) -> Any:
         """Return usage with its texts redacted; integers there are counts, not texts."""
-        counts = (key for key, value in usage.items() if isinstance(value, int)) if isinstance(usage, dict) else ()
-        return self._members(usage, frozenset(counts))
+        return self._members(usage, frozenset(key for key, value in object_of(usage).items() if isinstance(value, int)))
 
     def _part(self, part: Any) -> Any:
-        kind = part.get("part_kind") if isinstance(part, dict) else None
+        kind = object_of(part).get("part_kind")
         by_kind: dict[Any, Callable[[Any], Any]] = {
             "file": self._content,
             "user-prompt": partial(_each, change=self._content),

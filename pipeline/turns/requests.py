@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pipeline.turns.canonical import jcs
 from pipeline.turns.text import mended
-from topics.json_text import Fields
+from topics.json_text import Fields, list_of, object_of, objects
 from topics.turn_record import TurnRecord
 from turnmill.capture.fitting import CONFIGURING
 from turnmill.capture.secrets import masked_settings
@@ -42,7 +42,7 @@ def without_messages(body: Any, dialect: str, before: Fields | None = None) -> F
 
 
 def _leading(messages: Any) -> Iterator[Any]:
-    for message in messages if isinstance(messages, list) else ():
+    for message in list_of(messages):
         if not isinstance(message, dict) or message.get("role") not in CONFIGURING:
             return
         yield message
@@ -65,8 +65,7 @@ def prompt_of(body: Any) -> str | None:
 
 def request_of(message: Mapping[str, Any]) -> str | None:
     """Return the hash of the request that a message answers, None if it names none."""
-    named = message.get(REQUEST)
-    name = named.get("sha256") if isinstance(named, dict) else None
+    name = object_of(message.get(REQUEST)).get("sha256")
     return name if isinstance(name, str) else None
 
 
@@ -131,7 +130,4 @@ def _sealed(body: Fields) -> tuple[str, Fields]:
 
 
 def _asking_messages(turn: Fields) -> Iterable[Fields]:
-    messages = turn.get("messages")
-    for message in messages if isinstance(messages, list) else ():
-        if isinstance(message, dict) and isinstance(message.get(REQUEST), dict):
-            yield message
+    return (message for message in objects(turn.get("messages")) if isinstance(message.get(REQUEST), dict))

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from pipeline.turns.branches import BRANCH, VERSION, Run, run_name, runs_of
 from pipeline.turns.lineage import text_hash
-from topics.json_text import Fields
+from topics.json_text import Fields, objects, present
 from topics.turn_record import TurnRecord
 
 
@@ -159,8 +159,7 @@ def _answer_hash(run: Run) -> str:
 
 def _messages(turns: Iterable[Fields]) -> Iterator[Fields]:
     for turn in turns:
-        messages = turn.get("messages")
-        yield from (message for message in messages if isinstance(message, dict)) if isinstance(messages, list) else ()
+        yield from objects(turn.get("messages"))
 
 
 def _versions(runs: Iterable[Run]) -> dict[str, Fields]:
@@ -179,18 +178,13 @@ def _versions(runs: Iterable[Run]) -> dict[str, Fields]:
 
 def _version(versions: list[str], at: int) -> Fields:
     """Return a run's position among versions, of constant size: a list of all in each would grow quadratically."""
-    version: Fields = {"number": at + 1, "of": len(versions), "first": versions[0]}
-    if at > 0:
-        version["before"] = versions[at - 1]
-    if at + 1 < len(versions):
-        version["next"] = versions[at + 1]
-    return version
+    before = versions[at - 1] if at > 0 else None
+    after = versions[at + 1] if at + 1 < len(versions) else None
+    version = {"number": at + 1, "of": len(versions), "first": versions[0]}
+    return version | present({"before": before, "next": after})
 
 
 def _mark(run: Run, version: Fields | None) -> Fields:
-    mark: Fields = {"run": run.run_id, "follows": run.follows.run_id if run.follows else None}
-    if run.replaces is not None:
-        mark["replaces"] = run.replaces.run_id
-    if version is not None:
-        mark[VERSION] = version
-    return mark
+    replaces = run.replaces.run_id if run.replaces else None
+    follows = run.follows.run_id if run.follows else None
+    return {"run": run.run_id, "follows": follows, **present({"replaces": replaces, VERSION: version})}

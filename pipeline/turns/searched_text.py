@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import Any, Final, Literal
 
 from pipeline.turns.content import RETURNS
+from topics.json_text import objects
 from topics.part_kinds import CALLS
 
 Kind = Literal["said", "thinking", "results"]
@@ -31,17 +32,17 @@ def spoken(turn: Mapping[str, Any] | None) -> Iterator[Spoken]:
     """Yield (kind, text) of each piece of a ThreadProtocol turn, in order."""
     if turn is None:
         return
-    for part in _objects(turn.get("parts")):
+    for part in objects(turn.get("parts")):
         yield from _part(part)
-    for message in _objects(turn.get("messages")):
-        for part in _objects(message.get("parts")):
+    for message in objects(turn.get("messages")):
+        for part in objects(message.get("parts")):
             yield from _part(part)
 
 
 def tools_called(turn: Mapping[str, Any] | None) -> Iterator[str]:
     """Yield the names of the tools that a ThreadProtocol turn calls, one per call."""
-    for message in _objects((turn or {}).get("messages")):
-        for part in _objects(message.get("parts")):
+    for message in objects((turn or {}).get("messages")):
+        for part in objects(message.get("parts")):
             if part.get("part_kind") in CALLS and isinstance(part.get("tool_name"), str):
                 yield part["tool_name"]
 
@@ -61,12 +62,6 @@ def _part(part: dict[str, Any]) -> Iterator[Spoken]:
             yield "said", part["tool_name"]
     elif kind in RETURNS and "content_ref" not in part:
         yield "results", SEPARATOR.join(_texts(content, MAX_LEVELS))
-
-
-def _objects(value: Any) -> Iterator[dict[str, Any]]:
-    for item in value if isinstance(value, list) else ():
-        if isinstance(item, dict):
-            yield item
 
 
 def _texts(value: Any, deep: int) -> Iterator[str]:

@@ -13,7 +13,7 @@ from typing import Any
 from pipeline.turns.run_tree import marked_turns
 from pipeline.turns.times import bounded, epoch_ms, iso
 from topics import json_text, turn_record
-from topics.json_text import Fields
+from topics.json_text import Fields, filled, object_of
 from topics.turn_record import TurnRecord
 
 VERSION = "0.0.4"
@@ -81,8 +81,7 @@ def rank(record: TurnRecord) -> Rank:
 
 def interruption(record: TurnRecord) -> Any:
     """Return the reason of a record's interruption: a text, or any value of a faulty producer; None if missing."""
-    details = (record["turn"] or {}).get("interruption")
-    return details.get("reason") if isinstance(details, dict) else None
+    return object_of((record["turn"] or {}).get("interruption")).get("reason")
 
 
 def digest(record: TurnRecord) -> str:
@@ -138,9 +137,7 @@ def _thread_facts(records: Iterable[TurnRecord]) -> Fields:
             if thread.get(key) is not None:
                 metadata[f"meta:{key}"] = thread[key]
         facts.update({key: value for key, value in thread.items() if key not in DERIVED})
-    if metadata:
-        facts["metadata"] = metadata
-    return facts
+    return facts | filled({"metadata": metadata})
 
 
 def _agents(records: Iterable[TurnRecord], created_at: str) -> dict[str, Fields]:

@@ -132,10 +132,7 @@ SPELLINGS: Final[dict[str, tuple[str, ...]]] = {
         "completion_tokens_details.image_tokens",
         "output_tokens_details.image_tokens",
     ),
-    "cache_image_read_tokens": (
-        "cache_image_read_tokens",
-        "input_token_details.cached_tokens_details.image_tokens",
-    ),
+    "cache_image_read_tokens": ("cache_image_read_tokens", "input_token_details.cached_tokens_details.image_tokens"),
     "web_searches": (
         "web_searches",
         "server_tool_use.web_search_requests",  # Anthropic
@@ -145,33 +142,6 @@ SPELLINGS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "storage_searches": ("storage_searches",),  # searches of files that the provider stores
     "audio_seconds": ("audio_seconds",),  # Pydantic AI
-}
-# What else a usage object has in the types of an SDK -> why it is no count of its own.
-NO_COUNT: Final[dict[str, str]] = {
-    **dict.fromkeys(
-        ("prompt_tokens_details.text_tokens", "input_token_details.text_tokens"), "the input that is no other kind"
-    ),
-    **dict.fromkeys(
-        ("completion_tokens_details.text_tokens", "output_token_details.text_tokens"),
-        "the output that is no other kind",
-    ),
-    **dict.fromkeys(
-        ("accepted_prediction_tokens", "rejected_prediction_tokens"), "a part of the output, at the price of output"
-    ),
-    "cached_tokens_details.text_tokens": "the cached input that is no other kind",
-    "ephemeral_5m_input_tokens": "the cache writes that are not kept for an hour",
-    "ttl_30m_tokens": "the cache writes that are not kept for twelve hours",
-    "ttl_12h_tokens": "`cache_write_1h_tokens` in the tier `12h cache` (`pipeline.dialects.openai_responses.usage`)",
-    "web_fetch_requests": "no price beside the tokens of what was fetched",
-    **dict.fromkeys(("service_tier", "speed", "inference_geo", "trafficType"), "the tier, a condition of the price"),
-    **dict.fromkeys(("fallback_credit", "iterations.type", "model", "provider"), "no number"),
-    **dict.fromkeys(
-        ("TokensDetails.modality", "TokensDetails.tokenCount"),
-        "audio and pictures are counts, as the wire's folder reads them; other kinds cost what text does",
-    ),
-    "toolUsePromptTokenCount": "added to the input by the wire's folder",
-    "unmeasured_requests": "calls that told nothing",
-    "details": "the provider's names for what is counted above",
 }
 # US dollars, as a number or as the text of one.
 COST_SPELLINGS: Final = (

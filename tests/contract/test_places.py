@@ -5,9 +5,9 @@ from importlib.util import find_spec
 
 from sqlalchemy import Boolean, Integer
 
+from docs.places import NOTHING_SAID, OTHERS, TABLES, TOPICS
 from pipeline.settings import Settings
 from pipeline.stores.database.schema import metadata
-from pipeline.stores.keeping.places import NOTHING_SAID, OTHERS, TABLES, TOPICS
 from pipeline.stores.tables_that_follow import FOLLOWS
 from topics.catalog import CATALOG
 

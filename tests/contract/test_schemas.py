@@ -9,6 +9,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
+from docs.schemas import texts
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.partition import Partition
 from pipeline.assembly.records import StoredRecord
@@ -32,7 +33,7 @@ from topics.catalog import (
     Topic,
 )
 from topics.dead_letter import DeadLetter
-from topics.record_schemas import packaged, texts
+from topics.record_schemas import packaged
 from topics.state import Closed, Segment
 from topics.thread_key import ThreadKey
 from turnmill.errors import Reason

@@ -10,7 +10,7 @@ from pipeline.assembly.offline import assemble
 from pipeline.dialects import DIALECTS
 from pipeline.stores.costs.prices import STREAM
 from pipeline.stores.costs.rows import usage_rows
-from pipeline.turns.tokens import COST_SPELLINGS, COUNTS, NO_COUNT, SPELLINGS
+from pipeline.turns.tokens import COST_SPELLINGS, COUNTS, SPELLINGS
 from tests.sdks import node_sdks, python_sdks
 from tests.sdks.check_recording import SDKS
 from tests.sdks.every_count import EVERY, names
@@ -18,6 +18,33 @@ from tests.sdks.recordings import recorded
 from tests.support.assembled import assembled
 from topics.turn_record import TurnRecord
 
+# What else a usage object has in the types of an SDK -> why it is no count of its own.
+NO_COUNT = {
+    **dict.fromkeys(
+        ("prompt_tokens_details.text_tokens", "input_token_details.text_tokens"), "the input that is no other kind"
+    ),
+    **dict.fromkeys(
+        ("completion_tokens_details.text_tokens", "output_token_details.text_tokens"),
+        "the output that is no other kind",
+    ),
+    **dict.fromkeys(
+        ("accepted_prediction_tokens", "rejected_prediction_tokens"), "a part of the output, at the price of output"
+    ),
+    "cached_tokens_details.text_tokens": "the cached input that is no other kind",
+    "ephemeral_5m_input_tokens": "the cache writes that are not kept for an hour",
+    "ttl_30m_tokens": "the cache writes that are not kept for twelve hours",
+    "ttl_12h_tokens": "`cache_write_1h_tokens` in the tier `12h cache` (`pipeline.dialects.openai_responses.usage`)",
+    "web_fetch_requests": "no price beside the tokens of what was fetched",
+    **dict.fromkeys(("service_tier", "speed", "inference_geo", "trafficType"), "the tier, a condition of the price"),
+    **dict.fromkeys(("fallback_credit", "iterations.type", "model", "provider"), "no number"),
+    **dict.fromkeys(
+        ("TokensDetails.modality", "TokensDetails.tokenCount"),
+        "audio and pictures are counts, as the wire's folder reads them; other kinds cost what text does",
+    ),
+    "toolUsePromptTokenCount": "added to the input by the wire's folder",
+    "unmeasured_requests": "calls that told nothing",
+    "details": "the provider's names for what is counted above",
+}
 READ = {*COST_SPELLINGS, "requests", *(spelling for spellings in SPELLINGS.values() for spelling in spellings)}
 ENTRIES = ("iterations.", "request_usage_entries.")  # a usage object for each call
 

@@ -39,13 +39,7 @@ from turnmill.kafka.pieces import (
     Reading,
     TooLarge,
 )
-from turnmill.limits import (
-    BATCH_BYTES,
-    BATCH_RECORDS,
-    FETCHED_BYTES,
-    PIECED_BYTES,
-    UNPACKED_BYTES,
-)
+from turnmill.limits import BATCH_BYTES, BATCH_RECORDS, FETCHED_BYTES, PIECED_BYTES, UNPACKED_BYTES
 from turnmill.wire.envelope import REFUSED_BATCH
 
 START: Final = Struct(">qiibbh")  # offset, length, leader epoch or checksum, format, and two of the format's

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from pipeline.cli.histories.session_lines import Lines, NotRead, object_of
+from pipeline.cli.histories.session_lines import Lines, NotRead, object_in_line
 from topics.json_text import Fields
 
 FACTS: Final = ("id", "parent_id", "directory", "title", "version", "time_updated")
@@ -126,7 +126,7 @@ class Sessions(Lines):
 
     def _object(self, name: str, data: bytes) -> Fields | None:
         """Return the object of a row or a file with its id; None, and a note of it, where it is none."""
-        value = object_of(data)
+        value = object_in_line(data)
         if value is not None:
             return {**value, "id": name}
         if name not in self.broken:

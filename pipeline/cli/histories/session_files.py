@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from pipeline.cli.histories.opencode_files import Sessions
-from pipeline.cli.histories.session_lines import Lines, Whole, Zipped, object_of, unzipped
+from pipeline.cli.histories.session_lines import Lines, Whole, Zipped, object_in_line, unzipped
 from pipeline.dialects.anthropic.copilot_session import Copilot
 from pipeline.dialects.claude_code.transcript import Session
 from pipeline.dialects.gemini.session import Chat
@@ -104,7 +104,7 @@ def _session(path: Path, homes: Homes) -> Reader:
     if not path.name.startswith(AGENT):
         return Session(str(path), name_of(path), homes)
     sidecar = path.with_suffix(".meta.json")
-    kind = (object_of(sidecar.read_bytes()) or {}).get("agentType") if sidecar.exists() else None
+    kind = (object_in_line(sidecar.read_bytes()) or {}).get("agentType") if sidecar.exists() else None
     session = next((line.get("sessionId") for line, _ in Lines(path).read()), None)
     return Session(str(path), str(session), homes, path.stem.removeprefix(AGENT), str(kind or "agent"))
 

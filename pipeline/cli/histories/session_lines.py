@@ -6,7 +6,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any, Final
 
-from topics.json_text import Fields
+from topics.json_text import Fields, list_of
 from turnmill.errors import InvalidRecord
 from turnmill.limits import EVENT_BYTES
 from turnmill.wire.envelope import loads
@@ -44,7 +44,7 @@ class Lines:
                 size = len(line)
                 while line[-1:] != b"\n" and (more := file.readline(CHUNK_BYTES)):  # too long: the rest is not held
                     size, line = size + len(more), more[-1:]
-                value = object_of(line)
+                value = object_in_line(line)
                 if value is None and line[-1:] != b"\n":
                     return
                 self.offset += size
@@ -76,14 +76,14 @@ class Whole(Lines):
         size, before = self.path.stat().st_size, self.offset
         if size == before or self.path.with_suffix(".jsonl").exists():
             return
-        value = object_of(self.path.read_bytes()) if size <= SESSION_BYTES else None
+        value = object_in_line(self.path.read_bytes()) if size <= SESSION_BYTES else None
         if value is None:  # it is being written, or can't be read
             self.broken, self.number = [1], 1
             return
         self.offset, self.broken = size, []
         messages = value.pop("messages", None)
         yield value, size - before
-        for self.number, message in enumerate(messages if isinstance(messages, list) else (), 1):
+        for self.number, message in enumerate(list_of(messages), 1):
             if isinstance(message, dict):
                 yield message, 0
 
@@ -100,7 +100,7 @@ class Zipped(Lines):
         with unzipped(self.path) as file:
             while line := file.readline(SESSION_BYTES):
                 self.number += 1
-                value = object_of(line)
+                value = object_in_line(line)
                 if value is not None:
                     yield value, 0
                 elif line.strip():
@@ -120,7 +120,7 @@ def unzipped(path: Path) -> Iterator[BufferedReader]:
         raise OSError(0, str(error)) from error
 
 
-def object_of(line: bytes) -> Fields | None:
+def object_in_line(line: bytes) -> Fields | None:
     """Return the JSON object of a line; None where it is none."""
     try:
         value = loads(line)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from topics.json_text import object_of
 from turnmill.capture.providers import HOSTS, PROVIDERS
 
 PRELOAD: Final = Path(__file__).with_name("node_preload.cjs")
@@ -77,9 +78,8 @@ def _codex(variables: Mapping[str, str], proxy: str) -> list[str]:
     """Return options for Codex's configuration; options of the command line come after them, and override them."""
     home = Path(variables.get("CODEX_HOME") or Path(variables.get("HOME", "~")).expanduser() / ".codex")
     settings, login = _table(home / "config.toml", tomllib.loads), _table(home / "auth.json", json.loads)
-    name = settings.get("model_provider")
-    providers = settings.get("model_providers")
-    provider = providers.get(name) if isinstance(providers, dict) else None
+    name: Any = settings.get("model_provider")
+    provider = object_of(settings.get("model_providers")).get(name)
     if isinstance(provider, dict) and isinstance(provider.get("base_url"), str):
         base = provider["base_url"]
         if is_ours(base):
@@ -99,7 +99,7 @@ def _codex(variables: Mapping[str, str], proxy: str) -> list[str]:
 
 def _headers(known: Any) -> str:
     """Return the option with the headers whose values are in variables: those that are `known`, and the token's."""
-    named = {**(known if isinstance(known, dict) else {}), HEADER: VARIABLE}
+    named = {**object_of(known), HEADER: VARIABLE}
     return f"env_http_headers={{{', '.join(f'{json.dumps(key)}={json.dumps(value)}' for key, value in named.items())}}}"
 
 
@@ -108,7 +108,7 @@ def _table(file: Path, loads: Callable[[str], Any]) -> dict[str, Any]:
         value = loads(file.read_text("utf-8"))
     except (OSError, ValueError):  # Codex itself reports the error
         return {}
-    return value if isinstance(value, dict) else {}
+    return object_of(value)
 
 
 def _quoted(path: str) -> str:

@@ -26,10 +26,10 @@ from pipeline.assembly.dialect import Shown, StreamEnd
 from pipeline.assembly.parts import Message, Part
 from pipeline.dialects import steps
 from pipeline.dialects.asked_parts import retract
-from pipeline.dialects.wire_values import objects, text_or_none
+from pipeline.dialects.wire_values import text_or_none
 from pipeline.turns.text import join
 from pipeline.turns.tokens import counts
-from topics.json_text import Fields
+from topics.json_text import Fields, objects
 
 KINDS: Final = {"task": "task", "statusUpdate": "status", "artifactUpdate": "artifact", "message": "message"}
 OLD_KINDS: Final = {"task": "task", "status-update": "status", "artifact-update": "artifact", "message": "message"}

@@ -26,10 +26,10 @@ from typing import Any, Final
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Shown, StreamEnd
 from pipeline.dialects import steps
-from pipeline.dialects.wire_values import is_number, object_in, objects, text_or_none
+from pipeline.dialects.wire_values import is_number, object_in, text_or_none
 from pipeline.turns.text import join
 from pipeline.turns.tokens import counts
-from topics.json_text import Fields
+from topics.json_text import Fields, object_of, objects, present
 
 CHUNKS: Final[dict[str, steps.Kind]] = {"agent_message_chunk": "text", "agent_thought_chunk": "thinking"}
 SILENT: Final = ("user_message_chunk", "available_commands_update", "current_mode_update", "config_option_update")
@@ -73,7 +73,7 @@ def _take(builder: Builder, event: Fields) -> None:
             builder.system("data-app-permission", outcome)
         case {"id": number, "error": {"message": str(text)} as error} if number == scratch.get("asked", line):
             data = error.get("data")
-            _fail(builder, text_or_none(data.get("details") if isinstance(data, dict) else None) or text)
+            _fail(builder, text_or_none(object_of(data).get("details")) or text)
         case {"id": number} if number == scratch.get("loading", line) and "method" not in line:
             del scratch["loading"]
 
@@ -116,10 +116,7 @@ def _chunk(builder: Builder, told: Fields, kind: steps.Kind, text: str) -> None:
 def _tool(builder: Builder, told: Fields, call_id: str) -> None:
     """Add what is new of a call: fields that an update lacks stay as they are."""
     calls: dict[str, Fields] = builder.scratch.setdefault("tools", {})
-    now = calls[call_id] = {
-        **calls.get(call_id, {}),
-        **{key: value for key, value in told.items() if value is not None},
-    }
+    now = calls[call_id] = {**calls.get(call_id, {}), **present(told)}
     match told.get("_meta"):
         case {"terminal_output_delta": {"data": str(piece)}}:
             now.setdefault("terminal", []).append(piece)
@@ -127,7 +124,7 @@ def _tool(builder: Builder, told: Fields, call_id: str) -> None:
     if args is None and "name" not in now:  # Gemini CLI tells the title of a call, and no arguments
         name, args = now.get("kind"), {"title": now.get("title")}
     beside = {key: now[key] for key in ("title", "kind", "locations") if now.get(key)}
-    steps.call(builder, call_id, str(name), args if isinstance(args, dict) else {}, **{"meta:acp": beside})
+    steps.call(builder, call_id, str(name), object_of(args), **{"meta:acp": beside})
     if now.get("status") in ("completed", "failed"):
         steps.result(builder, call_id, _result(now), failed=now["status"] == "failed")
 

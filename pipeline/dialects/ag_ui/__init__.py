@@ -3,22 +3,16 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from pipeline.assembly.dialect import Dialect, Format, Resume, Shown, StreamEnd
-from pipeline.dialects.ag_ui import events, formats, messages
+from pipeline.assembly.dialect import Resume, Shown, StreamEnd
+from pipeline.dialects.ag_ui import events, messages
 from pipeline.dialects.deltas import shown
+from pipeline.dialects.records import dialect
 from pipeline.turns import essence_filters as drop
-from pipeline.turns.losses import Carrier, Loss
-from turnmill.wire.registry import WIRES
+from pipeline.turns.losses import REASONS, Loss, unnamed
 
 AG_UI: Final = (
-    Loss(
-        "model, provider, response id",
-        "from the publisher's `run`, where it knows them",
-        drop.response_fields("model_name", "provider_name", "provider_response_id"),
-    ),
-    Loss(
-        "why a response ended", "`tool_call` where it has calls, else `stop`", drop.finish_reasons(but_the_last=False)
-    ),
+    unnamed("from the publisher's `run`, where it knows them"),
+    REASONS,
     Loss("files of the model", "not there", drop.parts(lambda part: part["part_kind"] == "file")),
     Loss("sources", "not there", drop.events(lambda kind: kind.startswith("source."))),
     Loss("why a call failed", "a text for all", drop.answers(drop.failure)),
@@ -62,20 +56,10 @@ def conversation(event: Any) -> str | None:
     return None
 
 
-DIALECT: Final = Dialect(
-    name="ag-ui",
-    wire=WIRES["ag-ui"],
-    handlers=events.HANDLERS,
-    unknown=events.unknown,
+DIALECT: Final = dialect(
+    __name__,
+    AG_UI,
     begin=messages.begin,
     history=messages.repeated,
-    finish=events.finish,
-    stretches=events.STRETCHES,
-    deltas=events.DELTAS,
-    conversation=conversation,
-    shows=shows,
-    ended=ended,
-    carriers=(Carrier("ag-ui", AG_UI),),
-    formats=(Format("ag-ui", formats.messages, formats.READER),),
     resume=Resume(empty=True),  # its client expects RUN_STARTED first
 )

@@ -51,7 +51,8 @@ from pipeline.dialects.ag_ui.stream import (
 )
 from pipeline.dialects.ag_ui.turn import write
 from pipeline.dialects.tp_events import interpret
-from topics.json_text import Fields
+from pipeline.dialects.wire_values import text_or_empty, text_or_none
+from topics.json_text import Fields, object_of, present
 
 UNSAID: Final = frozenset({"type", "timestamp", "rawEvent", "raw_event"})
 
@@ -84,8 +85,7 @@ def tool_call_result(builder: Builder, event: Fields) -> None:
     error = event.get("error", content if failed else None)
     attrs = {"toolCallId": call_id, "content": content, "error": error, "fields": unknown_fields(event)}
     message_id = get(event, "messageId")
-    kept = {key: value for key, value in attrs.items() if value is not None}
-    stream.answer(Item("tool", message_id if isinstance(message_id, str) else "", builder.at, builder.at, attrs=kept))
+    stream.answer(Item("tool", text_or_empty(message_id), builder.at, builder.at, attrs=present(attrs)))
 
 
 def encrypted_value(builder: Builder, event: Fields) -> None:
@@ -124,7 +124,7 @@ def messages_snapshot(builder: Builder, event: Fields) -> None:
 def run_finished(builder: Builder, event: Fields) -> None:
     """End the run, complete or cancelled. After an error it changes nothing."""
     stream: Stream = builder.scratch["stream"]
-    outcome: Fields = event["outcome"] if isinstance(event.get("outcome"), dict) else {}
+    outcome: Fields = object_of(event.get("outcome"))
     kind = outcome.get("type")
     if stream.over:
         return
@@ -145,13 +145,12 @@ def run_finished(builder: Builder, event: Fields) -> None:
 def run_error(builder: Builder, event: Fields) -> None:
     """Fail the run; a finished run stays complete."""
     stream: Stream = builder.scratch["stream"]
-    error = {"error": event.get("message"), "code": event.get("code")}
-    stream.beside(builder, "error", {key: value for key, value in error.items() if value is not None})
+    stream.beside(builder, "error", present({"error": event.get("message"), "code": event.get("code")}))
     if not stream.over:
         usage.add_of_run(builder, stream, event.get("usage"))
         stream.over = True
         builder.ended = "error"
-        builder.error_text = event["message"] if isinstance(event.get("message"), str) else None
+        builder.error_text = text_or_none(event.get("message"))
 
 
 def finish(builder: Builder, end: str) -> None:
@@ -275,10 +274,7 @@ HANDLERS: Final[dict[str, Handler]] = {
     "SUBAGENT_FINISHED": _subagent_ended,
     "SUBAGENT_ERROR": _subagent_ended,
     "STEP_STARTED": step_started,
-    **dict.fromkeys(
-        ("STEP_FINISHED", "REASONING_START", "REASONING_END", "THINKING_START", "THINKING_END"),
-        nothing,
-    ),
+    **dict.fromkeys(("STEP_FINISHED", "REASONING_START", "REASONING_END", "THINKING_START", "THINKING_END"), nothing),
 }
 
 DELTAS: Final[dict[str | None, tuple[Delta, ...]]] = {

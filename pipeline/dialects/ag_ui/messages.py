@@ -10,10 +10,10 @@ from pipeline.assembly.builder import Builder
 from pipeline.assembly.parts import Part
 from pipeline.dialects.ag_ui.stream import BUILTIN, Item, Stream, get, note, prompt, seal_call, text_of
 from pipeline.dialects.ag_ui.text import CALL, THOUGHT, call_fields
-from pipeline.dialects.wire_values import objects, text_or_empty, text_or_none
+from pipeline.dialects.wire_values import text_or_empty, text_or_none
 from pipeline.turns.arguments import arguments
 from pipeline.turns.lineage import History
-from topics.json_text import Fields
+from topics.json_text import Fields, objects
 
 SPEAKERS: Final = frozenset({"assistant", "reasoning", "user", "system", "developer", "tool"})
 OF_MESSAGE: Final = ("name", "encryptedValue")

@@ -18,7 +18,7 @@ from pipeline.dialects.signatures import SIGNATURE
 from pipeline.dialects.wire_values import identifier, identifier_of_base64, note_under, object_in
 from pipeline.turns.media_kinds import BY_MEDIA, DOCUMENT, url_kind
 from pipeline.turns.text import join
-from topics.json_text import Fields
+from topics.json_text import Fields, object_of
 
 META: Final = "meta:ag_ui"  # of parts, prompts and turns: the wire's fields beyond ThreadProtocol, by its names
 
@@ -145,9 +145,7 @@ def get(event: Fields, name: str) -> Any:
 
 def tanstack(event: Fields) -> Fields:
     """Return the fields that TanStack AI adds to an event; {} for an event of another server."""
-    metadata = event.get("metadata")
-    told = metadata.get("tanstack") if isinstance(metadata, dict) else None
-    return told if isinstance(told, dict) else {}
+    return object_of(object_of(event.get("metadata")).get("tanstack"))
 
 
 def unknown_fields(event: Fields) -> Fields | None:
@@ -215,8 +213,7 @@ def _content_item(part: Any) -> Any:
 
 def verdict(attrs: Fields) -> Fields:
     """Return status and outcome of a tool message, from the wire's `error` or Pydantic AI's `outcome`."""
-    pydantic_ai = object_in(attrs.get("encryptedValue")).get("pydantic_ai")
-    outcome = pydantic_ai.get("outcome") if isinstance(pydantic_ai, dict) else None
+    outcome = object_of(object_in(attrs.get("encryptedValue")).get("pydantic_ai")).get("outcome")
     failed = attrs.get("error") is not None or outcome in FAILED
     fields: Fields = {"status": "error" if failed else "success"}
     return {**fields, "outcome": "denied"} if outcome == "denied" else fields

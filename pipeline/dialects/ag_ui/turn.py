@@ -12,8 +12,8 @@ from pipeline.dialects import ends
 from pipeline.dialects.ag_ui.messages import prompt_part
 from pipeline.dialects.ag_ui.stream import Item, Stream, note, verdict
 from pipeline.dialects.ag_ui.text import close
-from pipeline.dialects.wire_values import object_in
-from topics.json_text import Fields
+from pipeline.dialects.wire_values import object_in, text_or_none
+from topics.json_text import Fields, present
 
 
 def write(builder: Builder, stream: Stream, end: str) -> None:
@@ -76,11 +76,8 @@ def _sign(part: Part, item: Item) -> None:
     note(part.fields, {"id": item.id, "name": item.attrs.get("name"), "encryptedValue": encrypted})
     if item.role == "reasoning" and isinstance(encrypted, str):
         claimed = object_in(encrypted)
-        signature = claimed.get("signature", encrypted)
-        if isinstance(signature, str):
-            part.fields["signature"] = signature
-        if isinstance(claimed.get("provider_name"), str):
-            part.fields["provider_name"] = claimed["provider_name"]
+        signature, provider = claimed.get("signature", encrypted), claimed.get("provider_name")
+        part.fields |= present({"signature": text_or_none(signature), "provider_name": text_or_none(provider)})
 
 
 def _answer(builder: Builder, stream: Stream, item: Item) -> None:

@@ -4,9 +4,9 @@ from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.dialects.ag_ui.stream import Item, Stream
-from pipeline.dialects.wire_values import is_number, objects
+from pipeline.dialects.wire_values import is_number, text_or_none
 from pipeline.turns import tokens
-from topics.json_text import Fields
+from topics.json_text import Fields, objects, present
 
 RUNNING: Final = ("input_token_count", "output_token_count")  # of CUSTOM `usage`
 # The counts that Agno 3.1 writes for a call; it writes 0 where the provider has sent no count.
@@ -47,7 +47,7 @@ def add_of_run(builder: Builder, stream: Stream, entries: Any) -> None:
     """
     several = any(item.role == "tool" and not item.given for item in stream.items)
     summed = {tokens.SUMMED_CALLS: True} if several else {}
-    usages = [{key: value for key, value in entry.items() if value is not None} | summed for entry in objects(entries)]
+    usages = [present(entry) | summed for entry in objects(entries)]
     total = tokens.total(map(tokens.normal, usages))
     if not usages or total is None:
         return
@@ -81,9 +81,7 @@ def add_of_agno(builder: Builder, event: Fields) -> None:
     if provider in APART:
         cached = usage.get("cache_read_tokens", 0) + usage.get("cache_write_tokens", 0)
         usage["input_tokens"] = usage.get("input_tokens", 0) + cached
-    names = {"model": model} if isinstance(model, str) else {}
-    if isinstance(provider, str):
-        names["provider"] = provider.lower()
+    names = {"model": text_or_none(model), "provider": provider.lower() if isinstance(provider, str) else None}
     stream: Stream = builder.scratch["stream"]
     newest = stream.newest()
     results = [number for number, item in enumerate(stream.items) if item.role == "tool"]

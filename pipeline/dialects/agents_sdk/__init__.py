@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from pipeline.assembly.dialect import Dialect, Shown
+from pipeline.assembly.dialect import Shown
 from pipeline.dialects.agents_sdk import events
-from pipeline.dialects.wire_values import ends_by
+from pipeline.dialects.records import dialect
+from pipeline.dialects.wire_values import ends_by, text_or_none
 from pipeline.turns import essence_filters as drop
-from pipeline.turns.losses import Carrier, Loss
-from turnmill.wire.registry import WIRES
+from pipeline.turns.losses import EARLIER_REASONS, Loss
 
 AGENTS_SDK: Final = (
     Loss(
@@ -16,11 +16,7 @@ AGENTS_SDK: Final = (
         "not there, unless the publisher knows the provider",
         drop.response_fields("provider_name", "provider_response_id"),
     ),
-    Loss(
-        "why a response ended, but the last one",
-        "`tool_call` where it has calls, else `stop`",
-        drop.finish_reasons(but_the_last=True),
-    ),
+    EARLIER_REASONS,
     Loss(
         "thinking, files, the provider's own tools",
         "not there; an event of an unknown name is kept as a system message",
@@ -56,22 +52,8 @@ def conversation(event: Any) -> str | None:
     """Return the conversation's id from the `meta` event, for streams whose envelope has no thread id."""
     match event:
         case {"event": "meta", "data": dict(data)}:
-            identity = data.get("conversationId") or data.get("sessionId")
-            return identity if isinstance(identity, str) else None
+            return text_or_none(data.get("conversationId") or data.get("sessionId"))
     return None
 
 
-DIALECT: Final = Dialect(
-    name="agents-sdk",
-    wire=WIRES["agents-sdk"],
-    handlers=events.HANDLERS,
-    unknown=events.unknown,
-    begin=events.begin,
-    history=events.repeated,
-    finish=events.finish,
-    conversation=conversation,
-    recognises=recognises,
-    shows=shows,
-    ended=ends_by("event", {"done": "complete"}),
-    carriers=(Carrier("agents-sdk", AGENTS_SDK),),
-)
+DIALECT: Final = dialect(__name__, AGENTS_SDK, history=events.repeated, ended=ends_by("event", {"done": "complete"}))

@@ -26,11 +26,11 @@ from pipeline.assembly.dialect import Handler, Violation
 from pipeline.dialects.agents_sdk import messages
 from pipeline.dialects.vercel_ai.content import user_prompt
 from pipeline.dialects.vercel_ai.keys import META
-from pipeline.dialects.wire_values import number_or_none, objects
+from pipeline.dialects.wire_values import number_or_none, text_or_none
 from pipeline.turns.lineage import History
 from pipeline.turns.times import epoch_ms
 from pipeline.turns.tokens import SUMMED_CALLS
-from topics.json_text import Fields
+from topics.json_text import Fields, list_of, object_of, objects, present
 
 TELEMETRY: Final = {"requestId": "request_id", "runId": "run_id", "endpoint": "endpoint"}
 CLIENT_METADATA: Final = {"projectId": "app/project_id", "sessionId": "session_id", "toolChoice": "agent.tool_choice"}
@@ -43,12 +43,12 @@ def begin(builder: Builder) -> None:
     the conversation under `messages` or `input`. A message has `content` or `parts`: a text, or a list.
     """
     builder.scratch.update(messages={}, calls={}, newest="", latest=0, failed=False, over=False)
-    body = builder.context.request if isinstance(builder.context.request, dict) else {}
+    body = object_of(builder.context.request)
     metadata = {name: body[key] for key, name in CLIENT_METADATA.items() if body.get(key) is not None}
     turn = _only_message(body)
     new: list[Any] = [] if turn is None else [turn]
     for message in repeated(body).messages if turn is None else ():
-        role = message.get("role") if isinstance(message, dict) else None
+        role = object_of(message).get("role")
         if role == "user":
             new.append(message)
         elif role == "assistant":
@@ -81,8 +81,7 @@ def repeated(body: Any) -> History:
     turn = _only_message(body)
     if turn is not None:
         return History([{"role": "user", **turn} if isinstance(turn, dict) else {"role": "user", "content": turn}])
-    messages = body.get("messages", body.get("input"))
-    return History(messages if isinstance(messages, list) else ())
+    return History(list_of(body.get("messages", body.get("input"))))
 
 
 def _meta(builder: Builder, data: Fields) -> None:
@@ -161,7 +160,7 @@ def _source(builder: Builder, data: Fields) -> None:
         "tool_call_id": data.get("toolCallId"),
         "message_id": message_id or None,
     }
-    message = builder.system("source.url", {key: value for key, value in source.items() if value is not None})
+    message = builder.system("source.url", present(source))
     message.at = messages.now(builder)
     if known is not None:
         messages.end_text(builder, message_id)
@@ -173,7 +172,7 @@ def _error(builder: Builder, data: Fields) -> None:
     """Add the error. It ends the run, unless it is retryable or a `done` follows."""
     known = {key: data[key] for key in ("message", "code", "retryable") if key in data}
     builder.system("error", known).at = messages.now(builder)
-    builder.error_text = data["message"] if isinstance(data.get("message"), str) else None
+    builder.error_text = text_or_none(data.get("message"))
     builder.scratch["failed"] = True
     if data.get("retryable") is not True:
         builder.ended = "error"

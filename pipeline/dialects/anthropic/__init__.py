@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from pipeline.assembly.dialect import Dialect, Format, Shown, StreamEnd
+from pipeline.assembly.dialect import Shown, StreamEnd
 from pipeline.dialects import model_calls
-from pipeline.dialects.anthropic import events, formats, request
+from pipeline.dialects.anthropic import events, request
 from pipeline.dialects.deltas import shown
+from pipeline.dialects.records import dialect
 from pipeline.turns import essence_filters as drop
-from pipeline.turns.losses import Carrier, Loss
-from turnmill.wire.registry import WIRES
+from pipeline.turns.losses import Loss
 
 ANTHROPIC: Final = (
     Loss(
@@ -68,19 +68,4 @@ def shown_of_block(block: Any) -> Sequence[Shown]:
     return ()
 
 
-DIALECT: Final = Dialect(
-    name="anthropic",
-    wire=WIRES["anthropic"],
-    handlers=events.HANDLERS,
-    unknown=events.unknown,
-    stretches=events.STRETCHES,
-    deltas=events.DELTAS,
-    begin=events.begin,
-    history=request.READER.history,
-    finish=model_calls.finish,
-    recognises=recognises,
-    shows=shows,
-    ended=ended,
-    carriers=(Carrier("anthropic", ANTHROPIC),),
-    formats=(Format("anthropic", formats.messages, formats.READER),),
-)
+DIALECT: Final = dialect(__name__, ANTHROPIC, history=request.READER.history, finish=model_calls.finish)

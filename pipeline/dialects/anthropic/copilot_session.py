@@ -30,7 +30,7 @@ from typing import Any, Final
 from pipeline.dialects.model_calls import REQUEST
 from pipeline.dialects.transcript import MAIN, MAX_HELD_LINES, Homes, RunEvent, RunOpened, RunOver, Step
 from pipeline.turns.times import epoch_ms
-from topics.json_text import Fields
+from topics.json_text import Fields, filled, present
 
 # What other lines say, or what only shows progress.
 SILENT: Final = frozenset(
@@ -143,8 +143,7 @@ class Copilot:
         self._metadata |= {name: value for name, value in known.items() if isinstance(value, str)}
         self._session = str(data.get("sessionId") or self._session)
         model = data.get("newModel") or data.get("selectedModel")
-        asked = {"model": model, "reasoning_effort": data.get("reasoningEffort")}
-        chain.settings |= {name: value for name, value in asked.items() if value is not None}
+        chain.settings |= present({"model": model, "reasoning_effort": data.get("reasoningEffort")})
 
     def _prompt(self, chain: Chain, run: str, data: Fields) -> Iterator[Step]:
         text = data["content"] + ""
@@ -170,10 +169,8 @@ class Copilot:
             session, parent = self._main.thread or self._session, self._chains.get(chain.parent, self._main)
             chain.thread = chain.thread or f"{session}/{chain.name}"
             info |= {"agent_name": chain.agent, "parent_thread_id": parent.thread or session}
-            if parent.run is not None:
-                info["parent_run_id"] = parent.run
-        if chain.run is not None:
-            info["continues"] = chain.run
+            info |= present({"parent_run_id": parent.run})
+        info |= present({"continues": chain.run})
         chain.run, chain.open, chain.asked, chain.waits = run, True, None, False
         chain.copied = not self._homes.claim(run, self._file, chain.thread)
         if not chain.copied:
@@ -199,8 +196,7 @@ class Copilot:
 
     def _ask(self, chain: Chain) -> Iterator[Step]:
         """Yield a request of all that was said since the last one, with what else was asked where that is new."""
-        body = {**chain.settings, "context": list(chain.context)}
-        body = {key: value for key, value in body.items() if value}
+        body = filled({**chain.settings, "context": list(chain.context)})
         new = {} if body == chain.asked and not chain.waits else body
         at = chain.words_at if chain.words else self._at
         messages = [{"role": "user", "content": chain.words}] if chain.words else []

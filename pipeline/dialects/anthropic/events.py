@@ -31,7 +31,7 @@ from pipeline.dialects.anthropic.keys import note
 from pipeline.dialects.anthropic.message import MessageAnswer, set_apart
 from pipeline.dialects.anthropic.request import READER
 from pipeline.dialects.model_calls import calls_of
-from topics.json_text import Fields
+from topics.json_text import Fields, object_of
 
 PAUSED: Final = "pause_turn"  # the answer is sent back unchanged, and continues in the next response
 
@@ -116,7 +116,7 @@ def message_delta(builder: Builder, event: Fields) -> None:
     delta = event.get("delta")
     answer = _open_answer(builder)
     if answer is not None:
-        answer.end(delta if isinstance(delta, dict) else {}, event.get("usage"))
+        answer.end(object_of(delta), event.get("usage"))
         note(answer.response.fields, _unknown_fields(event, "delta", "usage"))
         count(builder, answer)
 

@@ -13,12 +13,13 @@ from pipeline.assembly.builder import Builder
 from pipeline.assembly.parts import Message, Part
 from pipeline.dialects import ends
 from pipeline.dialects.anthropic.keys import note
-from pipeline.dialects.wire_values import number_or_none, objects, text_or_empty
+from pipeline.dialects.wire_values import number_or_none, tell_names, text_or_empty, text_or_none
 from pipeline.turns.arguments import arguments
 from pipeline.turns.text import join
 from pipeline.turns.tokens import SUMMED_CALLS, TIERS, normal
-from topics.json_text import Fields
+from topics.json_text import Fields, list_of, objects
 
+IDENTITY: Final = {"id": "provider_response_id", "model": "model_name"}
 READ_KEYS: Final = frozenset({"id", "type", "role", "model", "content", "usage", "stop_reason"})
 WRITTEN: Final = "cache_creation_input_tokens"
 UNCACHED: Final = ("input_tokens", WRITTEN, "cache_read_input_tokens")
@@ -59,12 +60,9 @@ class MessageAnswer:
 
     def start(self, message: Fields, at: int) -> None:
         """Apply `message_start`, or a whole message."""
-        for key, name in (("id", "provider_response_id"), ("model", "model_name")):
-            if isinstance(message.get(key), str) and message[key]:
-                self.response.fields[name] = message[key]
+        tell_names(self.response.fields, message, IDENTITY)
         self.end(message, message.get("usage"))
-        content = message.get("content")
-        for block in content if isinstance(content, list) else ():
+        for block in list_of(message.get("content")):
             if isinstance(block, dict):
                 self.open(-1, block, at).close()
 
@@ -92,8 +90,7 @@ class MessageAnswer:
 
     def end(self, delta: Fields, usage: Any) -> None:
         """Apply `message_delta`: stop reason and usage; a null count, or a zero, leaves the previous one."""
-        reason = delta.get("stop_reason")
-        self.stop_reason = reason if isinstance(reason, str) else None
+        self.stop_reason = text_or_none(delta.get("stop_reason"))
         note(self.response.fields, {key: value for key, value in delta.items() if key not in READ_KEYS})
         if isinstance(usage, dict):
             self.usage = merged(self.usage, usage)
@@ -243,7 +240,7 @@ def opened(block: Fields, provider: str) -> Block:
     if kind == "text":
         opened = Block(Part({"part_kind": "text", "content": ""}), kind)
         opened.part.chunks += _texts(block.get("text"))
-        opened.citations += block["citations"] if isinstance(block.get("citations"), list) else ()
+        opened.citations += list_of(block.get("citations"))
         note(opened.part.fields, _rest(block, "type", "text", "citations"))
         return opened
     if kind in ("thinking", REDACTED):

@@ -13,9 +13,9 @@ from pipeline.dialects.anthropic.keys import note
 from pipeline.dialects.anthropic.message import CALLS
 from pipeline.dialects.asked_parts import NOTE
 from pipeline.dialects.model_calls import RequestReader
-from pipeline.dialects.wire_values import identifier, objects
+from pipeline.dialects.wire_values import identifier
 from pipeline.turns.media_kinds import url_kind
-from topics.json_text import Fields
+from topics.json_text import Fields, objects
 from turnmill.wire.program_words import is_note, purpose_of
 
 

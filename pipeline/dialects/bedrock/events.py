@@ -25,8 +25,8 @@ from pipeline.dialects.anthropic.keys import note
 from pipeline.dialects.anthropic.message import merged
 from pipeline.dialects.kin import delta, model_asked
 from pipeline.dialects.model_calls import calls_of
-from pipeline.dialects.wire_values import objects, texts_of
-from topics.json_text import Fields
+from pipeline.dialects.wire_values import texts_of
+from topics.json_text import Fields, objects
 from turnmill.wire.aws_frames import base64_of
 from turnmill.wire.envelope import loads
 

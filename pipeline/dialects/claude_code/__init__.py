@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from pipeline.assembly.dialect import Dialect, Shown, StreamEnd
+from pipeline.assembly.dialect import Shown, StreamEnd
 from pipeline.dialects.anthropic import shown_of_block
-from pipeline.dialects.claude_code import events
+from pipeline.dialects.records import dialect
 from pipeline.turns import essence_filters as drop
-from pipeline.turns.losses import Carrier, Loss
-from turnmill.wire.registry import WIRES
+from pipeline.turns.losses import Loss
 
 CLAUDE_CODE: Final = (
     Loss("provider", "`anthropic`, or from the publisher's `run`", drop.response_fields("provider_name")),
@@ -62,17 +61,4 @@ def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
     return before
 
 
-DIALECT: Final = Dialect(
-    name="claude-code",
-    wire=WIRES["claude-code"],
-    handlers=events.HANDLERS,
-    unknown=events.unknown,
-    stretches=events.STRETCHES,
-    begin=events.begin,
-    finish=events.finish,
-    conversation=conversation,
-    recognises=recognises,
-    shows=shows,
-    ended=ended,
-    carriers=(Carrier("claude-code", CLAUDE_CODE),),
-)
+DIALECT: Final = dialect(__name__, CLAUDE_CODE)

@@ -10,7 +10,7 @@ from pipeline.dialects.anthropic.keys import META
 from pipeline.dialects.anthropic.message import CALLS, REDACTED
 from pipeline.dialects.anthropic.request import parts
 from pipeline.turns.arguments import arguments
-from topics.json_text import Fields
+from topics.json_text import Fields, object_of
 
 PROVIDER: Final = "anthropic"
 RESULTS: Final = frozenset({"advisor_tool_result"})  # of server tools; the Agent SDK knows no others
@@ -77,8 +77,7 @@ def _input(value: Any) -> Fields:
 
 
 def _failed(block: Fields) -> bool:
-    content = block.get("content")
-    kind = content.get("type") if isinstance(content, dict) else None
+    kind = object_of(block.get("content")).get("type")
     return block.get("is_error") is True or (isinstance(kind, str) and kind.endswith("_error"))
 
 

@@ -14,7 +14,7 @@ from pipeline.assembly.parts import Message
 from pipeline.dialects.claude_code.session import CACHE_READ, WRITTEN, Session, normal
 from pipeline.dialects.wire_values import is_number
 from pipeline.turns import tokens
-from topics.json_text import Fields
+from topics.json_text import Fields, object_of
 
 COST: Final = "costUSD"
 NAMES: Final = {
@@ -90,7 +90,7 @@ def _added(results: Iterable[Fields | None]) -> tuple[float, dict[str, Counter[s
 
 
 def _numbers(entry: Any, names: Iterable[str]) -> Counter[str]:
-    known = entry if isinstance(entry, dict) else {}
+    known = object_of(entry)
     values = {name: known.get(name) for name in names}
     return Counter({name: value for name, value in values.items() if is_number(value)})
 

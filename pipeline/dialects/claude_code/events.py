@@ -40,7 +40,7 @@ from pipeline.dialects.claude_code.blocks import prompts_of_request
 from pipeline.dialects.claude_code.costs import tell
 from pipeline.dialects.claude_code.retractions import named, take_back
 from pipeline.dialects.claude_code.session import PREFIX, Session, Thread, settle
-from topics.json_text import Fields
+from topics.json_text import Fields, list_of
 
 SILENT: Final = frozenset(
     {"status", "session_state_changed", "thinking_tokens", "background_tasks_changed", "task_progress"}
@@ -103,7 +103,7 @@ def result(builder: Builder, event: Fields) -> None:
     stopped = str(event.get("terminal_reason")).startswith("aborted")  # somebody stopped the run
     builder.ended = "complete" if kind == "success" and not failed else "aborted" if stopped else "error"
     if builder.ended != "complete":
-        errors = [event.get("result"), *(event["errors"] if isinstance(event.get("errors"), list) else ())]
+        errors = [event.get("result"), *list_of(event.get("errors"))]
         builder.error_text = next((text for text in errors if isinstance(text, str) and text), kind)
 
 

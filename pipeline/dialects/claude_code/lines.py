@@ -11,8 +11,8 @@ from pipeline.dialects.anthropic.message import set_apart
 from pipeline.dialects.claude_code.blocks import part_of, prompts
 from pipeline.dialects.claude_code.retractions import named, take_back
 from pipeline.dialects.claude_code.session import INPUT, META, PREFIX, Session, Thread, name_of, normal, thread_of
-from pipeline.dialects.wire_values import note_under
-from topics.json_text import Fields
+from pipeline.dialects.wire_values import note_under, text_or_none
+from topics.json_text import Fields, present
 from topics.part_kinds import CALLS
 
 SYNTHETIC: Final = "<synthetic>"
@@ -56,8 +56,7 @@ def open_message(thread: Thread, message: Fields, request_id: Any = None) -> Mes
     """Begin a new API message in its thread."""
     thread.shut()
     fields: Fields = {"provider_name": thread.builder.context.provider_name or "anthropic"}
-    if isinstance(message.get("model"), str):
-        fields["model_name"] = message["model"]
+    fields |= present({"model_name": text_or_none(message.get("model"))})
     if isinstance(message.get("id"), str):
         fields["provider_response_id"] = thread.message_id = message["id"]
     thread.request_id, thread.sent = request_id, _sent(message)
@@ -199,7 +198,7 @@ def _synthetic(thread: Thread, event: Fields, parts: list[Fields]) -> None:
     error = {"error": event.get("error"), "message": text}
     error |= {"status": event.get("api_error_status"), "request_id": event.get("request_id")}
     thread.shut()
-    builder.system("error", {key: value for key, value in error.items() if value is not None})
+    builder.system("error", present(error))
     builder.error_text = text or builder.error_text
     shown = Message("response", builder.at, [Part(fields, done=True) for fields in parts])
     builder.messages.append(shown)

@@ -15,7 +15,7 @@ from pipeline.assembly.parts import Context, Message, Part
 from pipeline.dialects.anthropic.message import with_written
 from pipeline.turns import tokens
 from topics import json_text
-from topics.json_text import Fields
+from topics.json_text import Fields, filled, object_of
 from turnmill.identity import thread_uuid
 
 META: Final = "meta:claude-code"
@@ -142,7 +142,7 @@ def _child(builder: Builder, session: Session, name: str, event: Fields) -> Thre
     holder = next((thread for thread in session.threads.values() if name in thread.builder.calls), session.main)
     of_line = event.get("subagent_type")
     call = holder.builder.calls[name][1].fields.get("args") if name in holder.builder.calls else None
-    asked = call.get("subagent_type") if isinstance(call, dict) else None
+    asked = object_of(call).get("subagent_type")
     kind = next((kind for kind in (session.agents.get(name), of_line, asked) if isinstance(kind, str) and kind), AGENT)
     context, parent_id = builder.context, holder.builder.context.thread_id
     thread_id, _ = thread_uuid(f"{context.thread_id}/{context.run_id}/{name}")
@@ -176,13 +176,9 @@ def normal(usage: Any) -> Fields:
     counts: Fields = {"input_tokens": sum(known.values())} if known else {}
     if _is_count(usage.get("output_tokens")):
         counts["output_tokens"] = usage["output_tokens"]
-    if known.get(CACHE_READ):
-        counts["cache_read_tokens"] = known[CACHE_READ]
-    if known.get(WRITTEN):
-        counts["cache_write_tokens"] = known[WRITTEN]
+    counts |= filled({"cache_read_tokens": known.get(CACHE_READ), "cache_write_tokens": known.get(WRITTEN)})
     for name, key, inner in DETAILS:
-        details = usage.get(key)
-        count = details.get(inner) if isinstance(details, dict) else None
+        count = object_of(usage.get(key)).get(inner)
         if _is_count(count) and count:
             counts[name] = count
     if not any(counts.values()):

@@ -23,7 +23,7 @@ from typing import Any, Final
 from pipeline.dialects.claude_code.lines import ENDING
 from pipeline.dialects.transcript import MAIN, MAX_HELD_LINES, Homes, RunEvent, RunOpened, RunOver, Step, texts
 from pipeline.turns.times import epoch_ms
-from topics.json_text import Fields
+from topics.json_text import Fields, list_of
 
 NOTES: Final = frozenset(  # lines that repeat others, or control the program: those of Claude Code 2.1.332, and before
     {"progress", "mode", "permission-mode", "last-prompt", "queue-operation", "file-history-snapshot"}
@@ -209,8 +209,7 @@ def _queued(line: Fields) -> Any:
 
 
 def _is_result(line: Fields) -> bool:
-    content = line["message"]["content"]
-    blocks = content if isinstance(content, list) else ()
+    blocks = list_of(line["message"]["content"])
     return any(isinstance(block, dict) and block.get("type") == "tool_result" for block in blocks)
 
 

@@ -25,9 +25,9 @@ from typing import Any, Final
 from pipeline.assembly.builder import Builder, End
 from pipeline.assembly.dialect import Shown, StreamEnd
 from pipeline.dialects import steps
-from pipeline.dialects.wire_values import objects, text_or_none
+from pipeline.dialects.wire_values import text_or_none
 from pipeline.turns.tokens import counts
-from topics.json_text import Fields
+from topics.json_text import Fields, objects
 
 TEXTS: Final[dict[str, steps.Kind]] = {
     "agent_message": "text",

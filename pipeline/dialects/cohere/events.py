@@ -20,8 +20,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from pipeline.dialects.kin import delta, model_asked
-from pipeline.dialects.wire_values import object_in, objects
-from topics.json_text import Fields
+from pipeline.dialects.wire_values import object_in
+from topics.json_text import Fields, objects
 
 ENDS: Final = {
     "COMPLETE": "end_turn",

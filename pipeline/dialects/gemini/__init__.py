@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from pipeline.assembly.dialect import Dialect, Format, Shown, StreamEnd
+from pipeline.assembly.dialect import Format, Shown, StreamEnd
 from pipeline.dialects import model_calls
-from pipeline.dialects.gemini import events, request
+from pipeline.dialects.gemini import request
 from pipeline.dialects.google_adk import formats, shown_of_parts
+from pipeline.dialects.records import dialect
 from pipeline.turns import essence_filters as drop
-from pipeline.turns.losses import Carrier, Loss
-from turnmill.wire.registry import WIRES
+from pipeline.turns.losses import Loss
 
 GEMINI: Final = (
     Loss(
@@ -79,18 +79,10 @@ def _of(response: Any) -> list[Shown]:
     return []
 
 
-DIALECT: Final = Dialect(
-    name="gemini",
-    wire=WIRES["gemini"],
-    handlers=events.HANDLERS,
-    unknown=events.unknown,
-    stretches=events.STRETCHES,
-    begin=events.begin,
+DIALECT: Final = dialect(
+    __name__,
+    GEMINI,
     history=request.READER.history,
     finish=model_calls.finish,
-    recognises=recognises,
-    shows=shows,
-    ended=ended,
-    carriers=(Carrier("gemini", GEMINI),),
     formats=(Format("gemini", formats.contents, formats.READER),),
 )

@@ -31,7 +31,7 @@ from pipeline.dialects.gemini.request import READER, made_up, token_of
 from pipeline.dialects.google_adk.event import searches, thoughts_are_apart, usage_of
 from pipeline.dialects.google_adk.parts import META, spelled
 from pipeline.dialects.model_calls import calls_of
-from pipeline.dialects.wire_values import is_number, note_under
+from pipeline.dialects.wire_values import is_number, note_under, tell_names
 from pipeline.turns.tokens import SUMMED_CALLS
 from topics.json_text import Fields
 
@@ -169,9 +169,7 @@ def _end(builder: Builder, answer: CandidateAnswer) -> None:
 
 def _describe(response: Message, fields: Fields) -> None:
     """Record who answered, and the fields beside the candidates."""
-    for key, name in (("responseId", "provider_response_id"), ("modelVersion", "model_name")):
-        if isinstance(fields.get(key), str) and fields[key]:
-            response.fields[name] = fields[key]
+    tell_names(response.fields, fields, {"responseId": "provider_response_id", "modelVersion": "model_name"})
     rest = {key: value for key, value in fields.items() if key not in ANSWERS and key != "candidates"}
     note_under(META, response.fields, {"promptFeedback": fields.get("promptFeedback"), **rest})
 

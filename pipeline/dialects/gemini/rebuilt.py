@@ -7,7 +7,7 @@ from pipeline.dialects.exports import INVALID, args_text, pieces
 from pipeline.dialects.gemini.request import MADE_UP
 from pipeline.dialects.google_adk.formats import call_fields, part_of
 from pipeline.dialects.google_adk.parts import META
-from topics.json_text import Fields
+from topics.json_text import Fields, filled
 
 REASONS: Final = {"length": "MAX_TOKENS", "content_filter": "SAFETY", "error": "OTHER"}
 NAMED: Final = ("functionCall", "executableCode", "codeExecutionResult")
@@ -20,9 +20,7 @@ OF_CANDIDATE: Final = frozenset(
 def whole(response: Fields, beside: Sequence[Fields]) -> Fields:
     """Return the response. `beside`: the system messages that came with it."""
     meta = response.get(META, {})
-    body: Fields = call_fields(response)
-    if response.get("provider_response_id"):
-        body["responseId"] = response["provider_response_id"]
+    body: Fields = call_fields(response) | filled({"responseId": response.get("provider_response_id")})
     body |= {key: value for key, value in meta.items() if key not in OF_CANDIDATE}
     candidate = {key: value for key, value in meta.items() if key in OF_CANDIDATE}
     if "finishReason" in candidate or "promptFeedback" not in meta:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from pipeline.dialects.google_adk.parts import return_part, spelled, user_prompts
 from pipeline.dialects.model_calls import RequestReader
-from topics.json_text import Fields
+from topics.json_text import Fields, object_of
 
 CALLS: Final = ("functionCall", "executableCode")
 MADE_UP: Final = "call:"  # begins the ids of calls that came without one
@@ -109,7 +109,7 @@ class _Ids:
 
 def _unwrapped(body: Any) -> Fields:
     """Return a body, which Code Assist wraps; {} if it is no object."""
-    outer: Fields = body if isinstance(body, dict) else {}
+    outer: Fields = object_of(body)
     inner = outer.get("request")
     return inner if isinstance(inner, dict) else outer
 

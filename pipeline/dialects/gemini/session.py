@@ -21,7 +21,7 @@ from typing import Any, Final
 from pipeline.dialects.model_calls import REQUEST
 from pipeline.dialects.transcript import MAIN, MAX_HELD_LINES, Homes, RunEvent, RunOpened, RunOver, Step, texts
 from pipeline.turns.times import epoch_ms
-from topics.json_text import Fields
+from topics.json_text import Fields, filled, present
 
 COUNTS: Final = {
     "input": "promptTokenCount",
@@ -102,15 +102,10 @@ class Chat:
 
     def _begin(self, run: str, parts: list[Fields]) -> Iterator[Step]:
         yield from self._end()
-        info: Fields = {"imported": True, "agent_name": "Gemini CLI", "provider_name": "google", "thread": {}}
-        if self._title:
-            info["thread"]["title"] = self._title
-        if self._folders:
-            info["thread"]["metadata"] = {"cwd": self._folders[0]}
-        if self._parent:
-            info["parent_thread_id"] = self._parent
-        if self._runs:
-            info["continues"] = next(reversed(self._runs))
+        info: Fields = {"imported": True, "agent_name": "Gemini CLI", "provider_name": "google"}
+        metadata = {"cwd": self._folders[0]} if self._folders else None
+        info["thread"] = filled({"title": self._title, "metadata": metadata})
+        info |= filled({"parent_thread_id": self._parent, "continues": next(reversed(self._runs), None)})
         self._copied = not self._homes.claim(run, self._file, self._session)
         self._open, self._writing = True, False
         self._runs[run] = len(self._known) - 1
@@ -151,14 +146,9 @@ class Chat:
         """Yield a piece of the answer: always in the same order and number, however often the message was rewritten."""
         if part is not None or not self._writing:
             yield from self._ask(message)
-        piece: Fields = {"responseId": name}
-        if part is not None:
-            piece["candidates"] = [{"content": {"role": "model", "parts": [part]}, "finishReason": "STOP"}]
-        if counts is not None:
-            piece["usageMetadata"] = counts
-        if message.get("model") is not None:
-            piece["modelVersion"] = message["model"]
-        yield from self._emit(piece, ends=not known.calls)
+        candidate = {"content": {"role": "model", "parts": [part]}, "finishReason": "STOP"}
+        piece = {"responseId": name, "candidates": None if part is None else [candidate], "usageMetadata": counts}
+        yield from self._emit(present(piece | {"modelVersion": message.get("model")}), ends=not known.calls)
 
     def _hear(self, known: Known, calls: list[Fields]) -> None:
         """Add the results of calls to the next request."""
@@ -179,8 +169,7 @@ class Chat:
             return
         body = {"model": message.get("model"), "contents": self._words}
         self._words, self._writing = [], True
-        request = {key: value for key, value in body.items() if value is not None}
-        yield from self._emit({"type": REQUEST, "request": request}, self._words_at)
+        yield from self._emit({"type": REQUEST, "request": present(body)}, self._words_at)
 
     def _rewind(self, message: Any) -> Iterator[Step]:
         yield from self._end()

@@ -3,11 +3,9 @@
 from typing import Any, Final
 
 from pipeline.assembly.dialect import Dialect
-from pipeline.dialects.anthropic import ANTHROPIC
 from pipeline.dialects.anthropic import DIALECT as OF
 from pipeline.dialects.gemini_interactions import events
 from pipeline.dialects.kin import kin
-from pipeline.turns.losses import Carrier
 
 
 def recognises(event: Any) -> bool:
@@ -20,12 +18,4 @@ def recognises(event: Any) -> bool:
     return False
 
 
-DIALECT: Final[Dialect] = kin(
-    "gemini-interactions",
-    OF,
-    events.translate,
-    events.body,
-    recognises,
-    provider="gemini",
-    carriers=(Carrier("gemini-interactions", ANTHROPIC),),
-)
+DIALECT: Final[Dialect] = kin("gemini-interactions", OF, events.translate, events.body, recognises, provider="gemini")

@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from pipeline.dialects.kin import CANCELLED, Blocks, delta
-from pipeline.dialects.wire_values import number_or_none, objects, texts_of
-from topics.json_text import Fields
+from pipeline.dialects.wire_values import number_or_none, texts_of
+from topics.json_text import Fields, objects
 
 # google-genai 3.6.1, Interaction.status. The others are failures.
 ENDS: Final = {"completed": "end_turn", "requires_action": "tool_use", "incomplete": "max_tokens"}

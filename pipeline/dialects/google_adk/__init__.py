@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from pipeline.assembly.dialect import Dialect, Format, Shown
+from pipeline.assembly.dialect import Format, Shown
 from pipeline.dialects.google_adk import events, formats
+from pipeline.dialects.records import dialect
 from pipeline.turns import essence_filters as drop
-from pipeline.turns.losses import Carrier, Loss
-from turnmill.wire.registry import WIRES
+from pipeline.turns.losses import Loss
 
 GOOGLE_ADK: Final = (
     Loss("provider", "from the publisher's `run`", drop.response_fields("provider_name")),
@@ -44,16 +44,10 @@ def shown_of_parts(parts: list[Any]) -> Iterator[Shown]:
                 yield Shown("tool", "code_execution")
 
 
-DIALECT: Final = Dialect(
-    name="google-adk",
-    wire=WIRES["google-adk"],
+DIALECT: Final = dialect(
+    __name__,
+    GOOGLE_ADK,
     handlers={},
     unknown=events.event,
-    stretches=events.STRETCHES,
-    begin=events.begin,
-    finish=events.finish,
-    recognises=recognises,
-    shows=shows,
-    carriers=(Carrier("google-adk", GOOGLE_ADK),),
     formats=(Format("google-adk", formats.events, formats.READER),),
 )

@@ -10,10 +10,10 @@ from pipeline.assembly.dialect import Violation
 from pipeline.assembly.parts import Message
 from pipeline.dialects import ends
 from pipeline.dialects.google_adk.parts import parts_of, spelled
-from pipeline.dialects.wire_values import is_number, objects
+from pipeline.dialects.wire_values import is_number
 from pipeline.turns.tokens import tier_of
 from topics import json_text
-from topics.json_text import Fields
+from topics.json_text import Fields, objects
 
 USER: Final = "user"
 # Fields about the Event itself; the others belong to its content.

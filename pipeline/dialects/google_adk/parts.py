@@ -19,9 +19,9 @@ from functools import lru_cache
 from typing import Any, Final
 
 from pipeline.dialects.signatures import SIGNATURE
-from pipeline.dialects.wire_values import call_arguments, identifier_of_base64
+from pipeline.dialects.wire_values import call_arguments, identifier_of_base64, text_or_none
 from pipeline.turns.media_kinds import url_kind
-from topics.json_text import Fields
+from topics.json_text import Fields, present
 
 META: Final = "meta:adk"
 CODE: Final = "code_execution"
@@ -123,9 +123,8 @@ def user_prompts(parts: Iterable[Fields]) -> list[Fields]:
 def _text_part(part: Fields) -> Fields:
     text = part["text"] + ""
     if part.get("thought") is True:
-        thought: Fields = {"part_kind": "thinking", "content": text}
-        if isinstance(part.get("thoughtSignature"), str):
-            thought["signature"] = part["thoughtSignature"]
+        thought = {"part_kind": "thinking", "content": text}
+        thought |= present({"signature": text_or_none(part.get("thoughtSignature"))})
         return _with_rest(thought, part, "text", "thought", signature=False)
     return _with_rest({"part_kind": "text", "content": text}, part, "text", "thought")
 

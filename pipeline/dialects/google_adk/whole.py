@@ -12,10 +12,10 @@ from pipeline.assembly.parts import Message, Part
 from pipeline.dialects.google_adk.event import SILENT, USER, Event, Memory, finish_reason
 from pipeline.dialects.google_adk.parts import META, camel, response_part, return_part, spelled, user_prompts
 from pipeline.dialects.speakers import hand_off, speaker
-from pipeline.dialects.wire_values import objects
+from pipeline.dialects.wire_values import text_or_none
 from pipeline.turns import tokens
 from topics import json_text
-from topics.json_text import Fields
+from topics.json_text import Fields, objects, present
 
 READ_KEYS: Final = frozenset({"content", "partial", "actions", "usageMetadata", "modelVersion"})
 AUTHOR_KEYS: Final = ("author", "branch")
@@ -108,17 +108,12 @@ def _response_parts(memory: Memory, event: Event, parts: dict[int, Fields]) -> l
 
 
 def _response_fields(builder: Builder, event: Event) -> Fields:
-    model, response_id = event.fields.get("modelVersion"), event.fields.get("interactionId")
-    reason = finish_reason(event.fields)
-    fields: Fields = {"agent_id": speaker(builder, event.author)}
-    if isinstance(model, str):
-        fields["model_name"] = model
-    if isinstance(response_id, str):
-        fields["provider_response_id"] = response_id
-    if reason is not None:
-        fields["finish_reason"] = reason
-    fields[META] = _other_fields(event)
-    return fields
+    known = {
+        "model_name": text_or_none(event.fields.get("modelVersion")),
+        "provider_response_id": text_or_none(event.fields.get("interactionId")),
+        "finish_reason": finish_reason(event.fields),
+    }
+    return {"agent_id": speaker(builder, event.author), **present(known), META: _other_fields(event)}
 
 
 def _other_fields(event: Event) -> Fields:
@@ -217,7 +212,7 @@ def fail(builder: Builder, line: Fields) -> None:
     details = line.get("errorDetails")
     reason = details.get("error_message", details.get("errorMessage")) if isinstance(details, dict) else None
     if memory.error is None or reason != memory.error:
-        builder.system("error", {"message": text} | ({"details": details} if details is not None else {}))
+        builder.system("error", present({"message": text, "details": details}))
     builder.error_text = text
     builder.ended = "error"
 
@@ -267,5 +262,5 @@ def _error(event: Event, memory: Memory) -> Iterator[tuple[str, Any]]:
     """Yield an error. It doesn't end the run: the model may have been cut short, or may be called again."""
     code, text = event.fields.get("errorCode"), event.fields.get("errorMessage")
     if code is not None and not event.parts:
-        memory.error = text if isinstance(text, str) else None
-        yield "error", {"code": code} | ({"message": text} if text is not None else {})
+        memory.error = text_or_none(text)
+        yield "error", present({"code": code, "message": text})

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from pipeline.assembly.dialect import Dialect, Format, Shown, StreamEnd
+from pipeline.assembly.dialect import Format, Shown, StreamEnd
 from pipeline.dialects.langgraph import events, formats, request
 from pipeline.dialects.langgraph.shapes import MODES, V3, StreamEvent, message_of, stream_event
 from pipeline.dialects.langgraph.stream import OF_TOOLS
+from pipeline.dialects.records import dialect
 from pipeline.turns import essence_filters as drop
-from pipeline.turns.losses import Carrier, Loss
-from topics.json_text import Fields
-from turnmill.wire.registry import WIRES
+from pipeline.turns.losses import Loss
+from topics.json_text import Fields, list_of
 
 LANGGRAPH: Final = (
     Loss("response id", "not there, but for some providers", drop.response_fields("provider_response_id")),
@@ -74,8 +74,7 @@ def _of_chunk(raw: Fields) -> list[Shown]:
                 shown.append(Shown("text", text))
             case {"type": "thinking", "thinking": str(text)} | {"type": "reasoning", "reasoning": str(text)} if text:
                 shown.append(Shown("thinking", text))
-    pieces = message.get("tool_call_chunks")
-    for piece in pieces if isinstance(pieces, list) else []:
+    for piece in list_of(message.get("tool_call_chunks")):
         match piece:
             case {"name": str(name)} if name:
                 shown.append(Shown("tool", name))
@@ -120,19 +119,11 @@ def _heard(event: Any) -> StreamEvent | None:
         return None
 
 
-DIALECT: Final = Dialect(
-    name="langgraph",
-    wire=WIRES["langgraph"],
-    handlers=events.HANDLERS,
+DIALECT: Final = dialect(
+    __name__,
+    LANGGRAPH,
     unknown=events.read,
-    stretches=events.STRETCHES,
     begin=request.begin,
     history=request.repeated,
-    finish=events.finish,
-    conversation=conversation,
-    recognises=recognises,
-    shows=shows,
-    ended=ended,
-    carriers=(Carrier("langgraph", LANGGRAPH),),
     formats=(Format("langchain", formats.messages, formats.READER),),
 )

@@ -41,7 +41,8 @@ from pipeline.dialects.langgraph.protocol_v3 import message_event
 from pipeline.dialects.langgraph.shapes import V3, StreamEvent, message_of, stream_event
 from pipeline.dialects.langgraph.stream import TASK, Stream, is_text
 from pipeline.dialects.langgraph.turn import write
-from topics.json_text import Fields
+from pipeline.dialects.wire_values import text_or_none
+from topics.json_text import Fields, list_of, object_of
 
 SPOKEN: Final = {"on_chat_model_stream": "chunk", "on_chat_model_end": "output"}
 HIDDEN: Final = "nostream"  # the tag of a model's call that LangGraph does not stream
@@ -173,7 +174,7 @@ def _wrote(builder: Builder, stream: Stream, namespace: tuple[str, ...], node: s
 
 def _messages(builder: Builder, stream: Stream, event: StreamEvent) -> None:
     raw, metadata = event.data if isinstance(event.data, list) and len(event.data) == 2 else (event.data, {})
-    _hear(builder, stream, event.namespace, raw, metadata if isinstance(metadata, dict) else {})
+    _hear(builder, stream, event.namespace, raw, object_of(metadata))
 
 
 def _hear(builder: Builder, stream: Stream, namespace: tuple[str, ...], raw: Any, metadata: Fields) -> None:
@@ -202,8 +203,7 @@ def _partial(*, whole: bool) -> Mode:
 
 def _metadata(builder: Builder, stream: Stream, event: StreamEvent) -> None:
     for message_id, known in event.data.items():
-        metadata = known.get("metadata") if isinstance(known, dict) else None
-        stream.known[message_id] = metadata if isinstance(metadata, dict) else {}
+        stream.known[message_id] = object_of(object_of(known).get("metadata"))
 
 
 def _custom(builder: Builder, stream: Stream, event: StreamEvent) -> None:
@@ -225,8 +225,7 @@ def _custom(builder: Builder, stream: Stream, event: StreamEvent) -> None:
 def _error(builder: Builder, stream: Stream, event: StreamEvent) -> None:
     error = event.data if isinstance(event.data, dict) else {"message": event.data}
     _add_system_message(builder, stream, "error", error)
-    text = error.get("message")
-    builder.error_text = text if isinstance(text, str) else None
+    builder.error_text = text_or_none(error.get("message"))
     builder.ended, stream.over = "error", True
 
 
@@ -238,7 +237,7 @@ def _events(builder: Builder, stream: Stream, event: StreamEvent) -> None:
     """Handle `astream_events`: the root has no parents, its nodes one; in version 1, the root is the first to start."""
     raw = event.data
     kind, data, parents = raw["event"], raw["data"], raw.get("parent_ids") or []
-    metadata = raw.get("metadata") if isinstance(raw.get("metadata"), dict) else {}
+    metadata = object_of(raw.get("metadata"))
     task = metadata.get("langgraph_checkpoint_ns")
     namespace = tuple(task.split("|")[:-1]) if isinstance(task, str) else ()
     if kind == "on_chain_start" and not parents and not stream.begun:
@@ -251,8 +250,7 @@ def _events(builder: Builder, stream: Stream, event: StreamEvent) -> None:
         if HIDDEN in (raw.get("tags") or ()) and isinstance(name := (message_of(said) or {}).get("id"), str):
             stream.hidden[name] = "summary" if SUMMARISER in str(metadata.get("langgraph_node")) else "background"
     elif kind == "on_chain_start" and len(parents) <= 1 and not stream.based:
-        given = data.get("input")
-        messages = given.get("messages") if isinstance(given, dict) else None
+        messages = object_of(data.get("input")).get("messages")
         if parents and isinstance(messages, list):  # the root's have no ids yet
             stream.set(messages, builder.at)
     elif kind == "on_chain_stream" and is_root and isinstance(data.get("chunk"), dict):
@@ -313,7 +311,7 @@ def _requested(builder: Builder, stream: Stream, event: StreamEvent) -> None:
 
 
 def _interrupts(builder: Builder, stream: Stream, interrupts: Any) -> None:
-    for interrupt in interrupts if isinstance(interrupts, list) else []:
+    for interrupt in list_of(interrupts):
         known = [message.fields["event_data"] for message in stream.beside]
         if interrupt not in known:
             _add_system_message(builder, stream, "custom:langgraph.interrupt", interrupt)

@@ -21,7 +21,7 @@ from pipeline.dialects.langgraph.turn import write
 from pipeline.dialects.openai_chat.keys import REFUSAL
 from pipeline.dialects.signatures import signature_of
 from pipeline.dialects.wire_values import text_or_json
-from topics.json_text import Fields
+from topics.json_text import Fields, filled, present
 from turnmill.errors import InvalidRecord, Reason
 
 NAMES: Final = Names("type", "ai", "tool", "tool_call_id", ("tool_calls", "invalid_tool_calls"), ("content",))
@@ -103,7 +103,7 @@ def _response(response: Fields) -> Fields:
         "type": "ai",
         "content": "".join(block["text"] for block in content) if plain else content,
         "additional_kwargs": extra,
-        "response_metadata": {key: value for key, value in metadata.items() if value is not None},
+        "response_metadata": present(metadata),
         "tool_calls": calls,
         "invalid_tool_calls": broken,
         **_usage(response.get("usage")),
@@ -120,9 +120,7 @@ def _usage(usage: Any) -> Fields:
     read = {"cache_read": usage.get("cache_read_tokens"), "cache_creation": usage.get("cache_write_tokens")}
     thought = {"reasoning": usage.get("thinking_tokens")}
     for name, details in (("input_token_details", read), ("output_token_details", thought)):
-        tokens = usage.get(name) or {key: value for key, value in details.items() if value is not None}
-        if tokens:
-            fields[name] = tokens
+        fields |= filled({name: usage.get(name) or present(details)})
     return {"usage_metadata": fields}
 
 

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from pipeline.dialects.openai_chat.keys import REFUSAL
 from pipeline.dialects.signatures import SIGNATURE
-from pipeline.dialects.wire_values import objects, text_or_empty
+from pipeline.dialects.wire_values import text_or_empty
 from pipeline.turns.arguments import arguments
 from pipeline.turns.media_kinds import url_kind
-from topics.json_text import Fields
+from topics.json_text import Fields, object_of, objects, present
 
 CALLS: Final = frozenset({"tool_use", "function_call", "tool_call", "custom_tool_call", "invalid_tool_call"})
 STANDING: Final = CALLS | {"tool_call_chunk"}  # blocks that contain the whole call
@@ -37,8 +37,7 @@ def response_parts(message: Fields) -> list[Fields]:
     Parts in `additional_kwargs`, beside the content, come where langchain-core's `content_blocks` puts them.
     """
     calls = _by_id(message)
-    extra = message.get("additional_kwargs")
-    extra = extra if isinstance(extra, dict) else {}
+    extra = object_of(message.get("additional_kwargs"))
     _sign(calls, extra.get(SIGNATURES))
     content = message.get("content")
     blocks = content if isinstance(content, list) else [content]
@@ -46,8 +45,7 @@ def response_parts(message: Fields) -> list[Fields]:
     named = [block.get("id") for block in objects(blocks)]
     outputs = [block for block in objects(extra.get("tool_outputs")) if block not in blocks]
     outputs = [block for block in outputs if block.get("id") is None or block["id"] not in named]
-    metadata = message.get("response_metadata")
-    blocks, outputs = _in_order(blocks, outputs, metadata.get("output") if isinstance(metadata, dict) else None)
+    blocks, outputs = _in_order(blocks, outputs, object_of(message.get("response_metadata")).get("output"))
     blocks = [*(block for block in outputs if block.get("type") in FIRST), *blocks]
     for index, block in enumerate(blocks):
         if isinstance(block, str):
@@ -173,7 +171,7 @@ def _block(block: Fields, calls: dict[str, list[Fields]]) -> list[Fields]:
 
 def _thoughts(block: Fields) -> list[Fields]:
     """Return each text of a summary as a thought; the signature or encrypted content goes with the first."""
-    extras = block["extras"] if isinstance(block.get("extras"), dict) else {}
+    extras = object_of(block.get("extras"))
     summary = [entry.get("text", "") for entry in objects(block.get("summary"))]
     thought = next((block[key] for key in ("thinking", "reasoning") if block.get(key)), "")
     if isinstance(thought, list):  # Mistral
@@ -188,7 +186,7 @@ def _thoughts(block: Fields) -> list[Fields]:
         meta["sealed"] = "encrypted_content" if "encrypted_content" in {*block, *extras} else "signature"
     if isinstance(block.get("id"), str):
         parts[0]["thinking_id"] = block["id"]
-    parts[0][META] = {key: value for key, value in meta.items() if value is not None}
+    parts[0][META] = present(meta)
     return parts if any(texts) or signature is not None else []
 
 

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from pipeline.dialects.langgraph.stream import Entry, Stream
-from topics.json_text import Fields
+from topics.json_text import Fields, object_of
 
 TYPES: Final = {"text-delta": "text", "reasoning-delta": "reasoning", "tool-call-delta": "tool_call_chunk"}
 
@@ -11,7 +11,7 @@ TYPES: Final = {"text-delta": "text", "reasoning-delta": "reasoning", "tool-call
 def message_event(stream: Stream, namespace: tuple[str, ...], data: Any, at: int) -> None:
     """Handle an event of a message; streamed within the process, it comes with its metadata."""
     event, metadata = (data[0], data[1]) if isinstance(data, list) else (data, {})
-    task = metadata.get("langgraph_checkpoint_ns") if isinstance(metadata, dict) else None
+    task = object_of(metadata).get("langgraph_checkpoint_ns")
     key = f"v3:{task or '|'.join(namespace)}"
     if event["event"] == "message-start":
         if event.get("role", "ai") not in ("ai", "assistant"):
@@ -49,10 +49,8 @@ def _grow(entry: Entry, event: Fields, at: int) -> None:
         else:
             blocks.append(whole)
     elif kind == "message-finish":
-        if isinstance(event.get("usage"), dict):
-            entry.message["usage_metadata"] = event["usage"]
-        if isinstance(event.get("metadata"), dict):
-            entry.message["response_metadata"] = event["metadata"]
+        told = {"usage_metadata": event.get("usage"), "response_metadata": event.get("metadata")}
+        entry.message |= {key: value for key, value in told.items() if isinstance(value, dict)}
         entry.whole = True
 
 
@@ -63,7 +61,7 @@ def _like(left: Any, other: Any) -> bool:
 
 def _add(blocks: list[Fields], index: Any, delta: Fields) -> None:
     """Add a delta; if its type is not that of its block, it begins a new one."""
-    fields = delta["fields"] if isinstance(delta.get("fields"), dict) else {}
+    fields = object_of(delta.get("fields"))
     kind = TYPES.get(str(delta.get("type")), fields.get("type"))
     block = next((block for block in reversed(blocks) if block.get("index") == index), None)
     if block is None or (kind is not None and not _like(block.get("type"), kind)):

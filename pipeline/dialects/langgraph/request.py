@@ -14,7 +14,7 @@ from pipeline.dialects.langgraph.stream import TASK, Stream, ids_of, made_by_pro
 from pipeline.dialects.langgraph.turn import notification, prompt_part
 from pipeline.dialects.wire_values import text_or_none
 from pipeline.turns.lineage import History
-from topics.json_text import Fields
+from topics.json_text import Fields, list_of, object_of
 
 PARENTS: Final = ("parent_config", "parentConfig", "parent_checkpoint")
 FIRST: Final = ("input", "fork")  # sources of the first checkpoint that a run writes
@@ -78,7 +78,7 @@ def begin(builder: Builder) -> None:
 
 def repeated(body: Any) -> History:
     """Return the conversation that a request repeats, and the checkpoint from which the graph continues."""
-    fields = body if isinstance(body, dict) else {}
+    fields = object_of(body)
     named = (identity(fields.get("checkpoint")), identity(fields.get("config")), identity(fields))
     return History(_messages(body), checkpoint=next(filter(None, named), None))
 
@@ -97,6 +97,6 @@ def _messages(body: Any) -> list[Fields]:
     given = body.get("input", body) if isinstance(body, dict) else body
     given = given.get("messages") if isinstance(given, dict) else given
     given = [given] if isinstance(given, dict | str) else given
-    raws = given if isinstance(given, list) else []
+    raws = list_of(given)
     messages = (message_of({"role": "user", "content": raw} if isinstance(raw, str) else raw) for raw in raws)
     return [message for message in messages if message is not None]

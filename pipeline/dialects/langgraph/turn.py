@@ -9,9 +9,9 @@ from pipeline.assembly.parts import Message, Part, awaiting
 from pipeline.dialects import ends
 from pipeline.dialects.langgraph.parts import META, content, response_parts
 from pipeline.dialects.langgraph.stream import OF_TOOLS, Entry, Stream, made_by_program
-from pipeline.dialects.wire_values import objects, text_or_empty
+from pipeline.dialects.wire_values import text_or_empty
 from pipeline.turns.tokens import STANDARD
-from topics.json_text import Fields
+from topics.json_text import Fields, filled, object_of, objects, present
 
 REPEATED: Final = re.compile(r"(.+?)\1+")
 LIFETIMES: Final = ("ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens")
@@ -135,8 +135,7 @@ def _respond(builder: Builder, entry: Entry, message: Fields, *, whole: bool, bi
 
 def response_fields(message: Fields) -> Fields:
     """Return tokens, model and stop reason."""
-    metadata = message.get("response_metadata")
-    metadata = metadata if isinstance(metadata, dict) else {}
+    metadata = object_of(message.get("response_metadata"))
     reason = next((metadata[key] for key in ("finish_reason", "stop_reason", "status") if metadata.get(key)), None)
     fields = {
         "model_name": metadata.get("model_name", metadata.get("model")),
@@ -165,8 +164,7 @@ def _usage(usage: Fields, tier: Any) -> Fields:
     langchain-openai puts a service tier before the names of the counts in it.
     """
     known = dict(usage)
-    details = usage.get("input_token_details")
-    details = details if isinstance(details, dict) else {}
+    details = object_of(usage.get("input_token_details"))
     written = [count for key in LIFETIMES if isinstance(count := details.get(key), int)]
     if any(written) and not details.get("cache_creation"):
         known["cache_write_tokens"] = sum(written)
@@ -175,7 +173,7 @@ def _usage(usage: Fields, tier: Any) -> Fields:
             tier, told = name, usage.get("output_token_details")
             known["cache_read_tokens"] = details.get(f"{name}_cache_read")
             known["cache_write_tokens"] = details.get(f"{name}_cache_creation")
-            known["thinking_tokens"] = told.get(f"{name}_reasoning") if isinstance(told, dict) else None
+            known["thinking_tokens"] = object_of(told).get(f"{name}_reasoning")
     if isinstance(tier, str) and tier not in STANDARD:
         known["service_tier"] = tier
     return known
@@ -212,26 +210,22 @@ def _request(builder: Builder, response: Message | None, at: int) -> Message:
 
 def tool_return(message: Fields) -> Fields:
     """Return a ToolMessage as tool-return part; old ones have no status."""
-    artifact = message.get("artifact")
     part: Fields = {
         "part_kind": "tool-return",
         "tool_name": text_or_empty(message.get("name")),
         "tool_call_id": str(message.get("tool_call_id") or ""),
         "status": "error" if message.get("status") == "error" else "success",
         "content": message.get("content"),
+        **present({"metadata": message.get("artifact")}),
     }
-    if artifact is not None:
-        part["metadata"] = artifact
     return {**part, **_other_fields({key: value for key, value in message.items() if key != "name"})}
 
 
 def notification(message: Fields, at: int) -> Message:
     """Return the system message for words that a program wrote in the user's name, such as a summary."""
-    extra = message.get("additional_kwargs")
-    told = extra if isinstance(extra, dict) else {}
+    told = object_of(message.get("additional_kwargs"))
     about = {"id": message.get("id"), "source": told.get("lc_source"), "data": told.get("lc_data")}
-    known = {key: value for key, value in about.items() if value is not None}
-    return _system(at, "custom:langgraph.notification", {**known, "content": content(message.get("content"))})
+    return _system(at, "custom:langgraph.notification", {**present(about), "content": content(message.get("content"))})
 
 
 def prompt_part(message: Fields) -> Fields:
@@ -243,9 +237,7 @@ def _other_fields(message: Fields) -> Fields:
     """Return a message's fields other than its content: id and name, and under `fields` the unknown ones."""
     kept: Fields = {key: message[key] for key in ("id", "name") if isinstance(message.get(key), str)}
     rest = {key: value for key, value in message.items() if key not in KNOWN and value not in (None, "", [], {})}
-    if rest:
-        kept["fields"] = rest
-    return {META: kept} if kept else {}
+    return filled({META: kept | filled({"fields": rest})})
 
 
 def _sources(parts: list[Part]) -> Iterator[Fields]:

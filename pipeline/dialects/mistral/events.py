@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from pipeline.dialects.kin import Blocks, delta, model_asked
-from pipeline.dialects.wire_values import object_in, objects, texts_of
-from topics.json_text import Fields
+from pipeline.dialects.wire_values import object_in, texts_of
+from topics.json_text import Fields, objects
 
 COUNTS: Final = {"prompt_tokens": "input_tokens", "completion_tokens": "output_tokens"}
 

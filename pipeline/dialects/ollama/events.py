@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from pipeline.dialects.kin import ASKED
 from pipeline.dialects.openai_chat.events import CHUNK
-from pipeline.dialects.wire_values import objects, text_or_dumped
-from topics.json_text import Fields
+from pipeline.dialects.wire_values import text_or_dumped
+from topics.json_text import Fields, objects
 
 WORDS: Final = {"load": "stop", "unload": "stop"}  # reasons without an answer
 COUNTS: Final = {"prompt_eval_count": "prompt_tokens", "eval_count": "completion_tokens"}

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from pipeline.assembly.dialect import Dialect, Shown
+from pipeline.assembly.dialect import Shown
 from pipeline.dialects.deltas import shown
 from pipeline.dialects.openai_agents import events
+from pipeline.dialects.records import dialect
 from pipeline.dialects.responses_progress import DELTAS
 from pipeline.turns import essence_filters as drop
-from pipeline.turns.losses import Carrier, Loss
-from turnmill.wire.registry import WIRES
+from pipeline.turns.losses import Loss
 
 OPENAI_AGENTS: Final = (
     Loss("provider", "from the publisher's `run`", drop.response_fields("provider_name")),
@@ -39,16 +39,4 @@ def shows(event: Any) -> Sequence[Shown]:
     return ()
 
 
-DIALECT: Final = Dialect(
-    name="openai-agents",
-    wire=WIRES["openai-agents"],
-    handlers=events.HANDLERS,
-    unknown=events.unknown,
-    stretches=events.STRETCHES,
-    begin=events.begin,
-    history=events.repeated,
-    finish=events.finish,
-    recognises=recognises,
-    shows=shows,
-    carriers=(Carrier("openai-agents", OPENAI_AGENTS),),
-)
+DIALECT: Final = dialect(__name__, OPENAI_AGENTS, history=events.repeated)

@@ -13,7 +13,7 @@ from pipeline.dialects.openai_agents.items import REFUSAL, is_beside, parts
 from pipeline.dialects.openai_responses.keys import FAKE_ID
 from pipeline.dialects.wire_values import text_or_empty
 from pipeline.turns.arguments import arguments
-from topics.json_text import Fields
+from topics.json_text import Fields, objects
 
 TEXT: Final[Fields] = {"part_kind": "text"}
 THINKING: Final[Fields] = {"part_kind": "thinking"}
@@ -92,8 +92,7 @@ class ResponseAnswer:
 
     def settle(self, output: Any = None) -> None:
         """Settle the call: its parts are those of the output, or of finished items, or built from deltas."""
-        whole = [item for item in output if isinstance(item, dict)] if isinstance(output, list) else []
-        if whole:
+        if whole := objects(output):
             self.response.parts = [part for item in whole for part in _finished(item)]
             self.items = whole
         else:

@@ -27,10 +27,10 @@ from pipeline.dialects.openai_agents.answer import Memory
 from pipeline.dialects.openai_agents.items import answer_of, is_beside, is_output, parts, sources, tool_return
 from pipeline.dialects.openai_agents.raw_events import raw, raws, settle
 from pipeline.dialects.speakers import hand_off, speaker
-from pipeline.dialects.wire_values import objects, text_or_empty
+from pipeline.dialects.wire_values import text_or_empty
 from pipeline.turns.lineage import History
 from pipeline.turns.media_kinds import url_kind
-from topics.json_text import Fields
+from topics.json_text import Fields, objects
 
 OF_CLIENT: Final = frozenset({"mcp_approval_response", "tool_search_output"})  # items that are not a model's
 OF_MODEL: Final = frozenset({"reasoning", "compaction", "item_reference", "mcp_list_tools", "mcp_approval_request"})

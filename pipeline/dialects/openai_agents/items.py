@@ -16,9 +16,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from pipeline.dialects.openai_responses.keys import FAKE_ID
-from pipeline.dialects.wire_values import identifier_of_base64, objects, text_or_empty
+from pipeline.dialects.wire_values import identifier_of_base64, text_or_empty
 from pipeline.turns.arguments import arguments
-from topics.json_text import Fields
+from topics.json_text import Fields, object_of, objects, present
 
 META: Final = "meta:openai"
 REFUSAL: Final = "meta:refusal"
@@ -72,8 +72,7 @@ def with_rest(fields: Fields, source: Fields, *used: str) -> Fields:
 
 
 def _note_with_id(identity: str, note: Fields, **more: Any) -> Fields:
-    fields = {"source_id": identity, **more, "title": note.get("title")}
-    return {key: value for key, value in fields.items() if value is not None}
+    return present({"source_id": identity, **more, "title": note.get("title")})
 
 
 def _message(item: Fields) -> list[Fields]:
@@ -185,7 +184,7 @@ def _file(data: str, form: Any) -> Fields:
 def _object(value: Any) -> Fields:
     if isinstance(value, str):
         return arguments(value)
-    return value if isinstance(value, dict) else {}
+    return object_of(value)
 
 
 def is_output(item: Fields, raw: Fields) -> bool:

@@ -14,7 +14,7 @@ from pipeline.dialects.openai_responses.usage import usage_of
 from pipeline.dialects.responses_progress import is_progress
 from pipeline.dialects.speakers import speaker
 from pipeline.dialects.wire_values import text_or_none
-from topics.json_text import Fields
+from topics.json_text import Fields, object_of, present
 
 OPEN: Final = "answer"
 PLACES: Final = ("output_index", "content_index", "summary_index", "args_index")
@@ -25,7 +25,7 @@ def raw(builder: Builder, event: Fields) -> None:
     memory: Memory = builder.scratch
     data = event["data"]
     kind = data["type"] + ""
-    response = data.get("response") if isinstance(data.get("response"), dict) else {}
+    response = object_of(data.get("response"))
     if kind in FAILED or kind in TERMINAL:
         if memory.is_over and kind in FAILED:
             builder.system("error", _error_of(data, response))
@@ -104,10 +104,8 @@ def _open(builder: Builder, response_id: Any) -> ResponseAnswer:
 
 def _name(answer: ResponseAnswer, response: Fields) -> None:
     fields, response_id = answer.response.fields, text_or_none(response.get("id"))
-    if isinstance(response.get("model"), str):
-        fields["model_name"] = response["model"]
-    if response_id is not None and response_id != FAKE_ID:
-        fields["provider_response_id"] = response_id
+    fields |= present({"model_name": text_or_none(response.get("model"))})
+    fields |= present({"provider_response_id": None if response_id == FAKE_ID else response_id})
 
 
 def _end(builder: Builder, response: Fields) -> None:
@@ -122,12 +120,10 @@ def _end(builder: Builder, response: Fields) -> None:
     _name(answer, response)
     if response_id is not None and response_id != FAKE_ID:
         memory.ended.add(response_id)
-    usage = usage_of(response, answer.items)
-    if usage is not None:
-        fields["usage"] = usage
+    fields |= present({"usage": usage_of(response, answer.items)})
     details = response.get("incomplete_details")
     if response.get("status") == "incomplete" or details:
-        reason = details.get("reason") if isinstance(details, dict) else None
+        reason = object_of(details).get("reason")
         fields["finish_reason"] = ends.finish(ends.RESPONSES, str(reason))
     settle(builder)
     memory.is_over = True

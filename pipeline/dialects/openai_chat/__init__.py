@@ -3,14 +3,15 @@
 from collections.abc import Sequence
 from typing import Any, Final, Literal
 
-from pipeline.assembly.dialect import Dialect, Format, Shown, StreamEnd
+from pipeline.assembly.dialect import Shown, StreamEnd
 from pipeline.dialects import ends, model_calls
 from pipeline.dialects.model_calls import ERROR, REQUEST
-from pipeline.dialects.openai_chat import events, formats, request
+from pipeline.dialects.openai_chat import request
 from pipeline.dialects.openai_chat.thoughts import blocks_in, text_of
+from pipeline.dialects.records import dialect
 from pipeline.turns import essence_filters as drop
-from pipeline.turns.losses import Carrier, Loss
-from turnmill.wire.registry import WIRES
+from pipeline.turns.losses import Loss
+from topics.json_text import list_of, object_of
 
 OF_THOUGHT: Final = ("signature", "thinking_id", "provider_name", "provider_details")
 OPENAI_CHAT: Final = (
@@ -73,8 +74,8 @@ def _choices(event: Any) -> list[Any]:
 def _of_delta(delta: dict[str, Any]) -> list[Shown]:
     thoughts = [delta.get("reasoning_content") or delta.get("reasoning")]
     audio, content = delta.get("audio"), delta.get("content")
-    texts = [content, delta.get("refusal"), audio.get("transcript") if isinstance(audio, dict) else None]
-    for piece in content if isinstance(content, list) else ():
+    texts = [content, delta.get("refusal"), object_of(audio).get("transcript")]
+    for piece in list_of(content):
         match piece:
             case {"type": "thinking", "thinking": list(items)}:
                 thoughts += [item.get("text") for item in items if isinstance(item, dict)]
@@ -105,19 +106,4 @@ def _shown(kind: Literal["text", "thinking", "tool"], texts: Sequence[Any]) -> l
     return [Shown(kind, text) for text in texts if isinstance(text, str) and text]
 
 
-DIALECT: Final = Dialect(
-    name="openai-chat",
-    wire=WIRES["openai-chat"],
-    handlers=events.HANDLERS,
-    unknown=events.unknown,
-    stretches=events.STRETCHES,
-    deltas=events.DELTAS,
-    begin=events.begin,
-    history=request.READER.history,
-    finish=model_calls.finish,
-    recognises=recognises,
-    shows=shows,
-    ended=ended,
-    carriers=(Carrier("openai-chat", OPENAI_CHAT),),
-    formats=(Format("openai-chat", formats.messages, formats.READER),),
-)
+DIALECT: Final = dialect(__name__, OPENAI_CHAT, history=request.READER.history, finish=model_calls.finish)

@@ -16,10 +16,10 @@ from pipeline.dialects.openai_chat.keys import META, REFUSAL, note
 from pipeline.dialects.openai_chat.thoughts import BLOCKS, Blocks, Piece, blocks_in, text_of, with_more
 from pipeline.dialects.signatures import SIGNATURE
 from pipeline.dialects.vercel_ai.content import file_content
-from pipeline.dialects.wire_values import objects, text_or_empty
+from pipeline.dialects.wire_values import text_or_empty
 from pipeline.turns.text import join
 from topics import json_text
-from topics.json_text import Fields
+from topics.json_text import Fields, list_of, objects
 
 THOUGHTS: Final = ("reasoning_content", "reasoning")  # the names that servers use for the same thought
 ORDER: Final = ("text", "refusal", "transcript", "audio", "file")
@@ -73,8 +73,7 @@ class ChoiceAnswer:
         for image in objects(delta.get("images")):
             self._add_image(image)
         self.annotations += objects(delta.get("annotations"))
-        executed = delta.get("executed_tools")
-        self.executed += executed if isinstance(executed, list) else ()
+        self.executed += list_of(delta.get("executed_tools"))
         self.tool_calls.add(delta, whole=whole)
         for key, value in delta.items():
             if key not in KNOWN and key not in LISTS and key not in THOUGHTS and value is not None:

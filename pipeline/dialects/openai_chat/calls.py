@@ -15,11 +15,10 @@ from typing import Any, Final
 from pipeline.assembly.parts import Message, Part
 from pipeline.dialects.openai_chat.keys import META, note
 from pipeline.dialects.signatures import SIGNATURE
-from pipeline.dialects.wire_values import objects
 from pipeline.turns.arguments import arguments
 from pipeline.turns.text import join
 from topics import json_text
-from topics.json_text import Fields
+from topics.json_text import Fields, list_of, object_of, objects
 
 FUNCTION_CALL: Final = "function_call"  # the single call of the API before a message had several
 ID: Final = "tool_call_id"
@@ -42,8 +41,7 @@ class ToolCalls:
 
     def add(self, delta: Fields, *, whole: bool) -> None:
         """Add a delta's fragments of calls; in a `whole` message each entry is a call."""
-        deltas = delta.get("tool_calls")
-        for fragment in deltas if isinstance(deltas, list) else ():
+        for fragment in list_of(delta.get("tool_calls")):
             if isinstance(fragment, dict):
                 self._add_fragment(fragment, whole=whole)
         function = delta.get(FUNCTION_CALL)
@@ -93,8 +91,7 @@ class ToolCalls:
         return [call for call in self.made if call.fields[ID] or call.fields["tool_name"]]
 
     def _add_fragment(self, fragment: Fields, *, whole: bool) -> None:
-        function = fragment.get("function") or fragment.get("custom")
-        function = function if isinstance(function, dict) else {}
+        function = object_of(fragment.get("function") or fragment.get("custom"))
         call_id = fragment.get("id")
         call_id = call_id if isinstance(call_id, str) and call_id else None
         index = fragment.get("index")
@@ -164,7 +161,7 @@ def _keep(call: Part, fragment: Fields, function: Fields) -> None:
 def _signatures(rest: Fields, inner: Fields) -> Iterator[Any]:
     beside = rest.get("provider_specific_fields")
     yield signature_in(rest.get("extra_content"))
-    yield beside.get("thought_signature") if isinstance(beside, dict) else None
+    yield object_of(beside).get("thought_signature")
     yield inner.get("thought_signature")
     yield rest.get("thought_signature")
 

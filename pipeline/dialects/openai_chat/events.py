@@ -31,7 +31,7 @@ from pipeline.dialects.openai_chat.request import READER
 from pipeline.dialects.openai_chat.usage import usage_of
 from pipeline.dialects.wire_values import counted
 from pipeline.turns.tokens import tier_of
-from topics.json_text import Fields
+from topics.json_text import Fields, list_of, object_of, present
 
 DONE: Final = "[DONE]"
 CHUNK: Final = "chat.completion.chunk"
@@ -56,7 +56,7 @@ def chunk(builder: Builder, event: Fields) -> None:
     choices, failure = event.get("choices"), event.get("error")
     answers = _choices(builder)
     _describe(answers.main.response, event)
-    for choice in choices if isinstance(choices, list) else ():
+    for choice in list_of(choices):
         if isinstance(choice, dict):
             _add(builder, answers, choice, whole=event.get("object") == WHOLE)
     usage = usage_of(event)
@@ -125,7 +125,7 @@ def whole(builder: Builder, event: Fields) -> None:
     choices = event.get("choices")
     begun = calls_of(builder).answer is not None
     chunk(builder, event)
-    if begun or any(_is_piece(choice) for choice in (choices if isinstance(choices, list) else ())):
+    if begun or any(_is_piece(choice) for choice in list_of(choices)):
         return
     if builder.ended != "error":
         _end(builder)
@@ -240,8 +240,7 @@ def _describe(response: Message, event: Fields) -> None:
 
 def _describe_choice(response: Message, choice: Fields) -> None:
     rest = {key: value for key, value in choice.items() if key not in OF_CHOICE and value not in (None, {})}
-    logprobs = choice.get("logprobs")
-    tokens = logprobs.get("content") if isinstance(logprobs, dict) else None
+    tokens = object_of(choice.get("logprobs")).get("content")
     if isinstance(tokens, list) and tokens:
         before = response.fields.get(META, {}).get("logprobs", {}).get("content", [])
         rest["logprobs"] = {"content": before + tokens}
@@ -267,7 +266,7 @@ def _source(builder: Builder, annotation: Fields) -> None:
     citation = annotation.get("url_citation")
     citation = citation if isinstance(citation, dict) else annotation
     source = {"source_id": citation.get("url"), "url": citation.get("url"), "title": citation.get("title")}
-    message = builder.system("source.url", {key: value for key, value in source.items() if value is not None})
+    message = builder.system("source.url", present(source))
     note(message.fields, {"annotation": annotation})
 
 

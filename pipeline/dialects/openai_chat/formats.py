@@ -21,7 +21,7 @@ from pipeline.dialects.openai_chat.calls import CUSTOM, written
 from pipeline.dialects.openai_chat.keys import META, REFUSAL, note
 from pipeline.dialects.openai_chat.thoughts import NOTED
 from pipeline.dialects.wire_values import text_or_dumped
-from topics.json_text import Fields
+from topics.json_text import Fields, filled
 from topics.part_kinds import CALLS, RESULTS
 
 NAMES: Final = Names("role", "assistant", "tool", "tool_call_id", ("tool_calls",), ("content", "refusal"))
@@ -65,8 +65,7 @@ def _messages_of_response(response: Fields) -> Iterator[Fields]:
     refusal = "".join(part.get("content") or "" for part in texts if part.get(REFUSAL))
     calls = [_call(part) for part in parts if part.get("part_kind") in CALLS]
     message: Fields = {"role": "assistant", "content": text or (None if calls or refusal else "")}
-    if refusal:
-        message["refusal"] = refusal
+    message |= filled({"refusal": refusal})
     for part in parts:
         if part.get("part_kind") == "thinking":
             message |= _thought(part, has_calls=bool(calls))
@@ -74,9 +73,7 @@ def _messages_of_response(response: Fields) -> Iterator[Fields]:
         message["content_blocks"] = [*message["content_blocks"], {"type": "text", "text": text}]
     if "extra_content" in response.get(META, {}):
         message["extra_content"] = response[META]["extra_content"]
-    if calls:
-        message["tool_calls"] = calls
-    yield message
+    yield message | filled({"tool_calls": calls})
     for part in parts:
         if part.get("part_kind") == "builtin-tool-return":
             yield _result(part)

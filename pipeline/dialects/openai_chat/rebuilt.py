@@ -8,7 +8,7 @@ from pipeline.dialects.openai_chat.calls import CUSTOM, written
 from pipeline.dialects.openai_chat.formats import block
 from pipeline.dialects.openai_chat.keys import META, REFUSAL
 from pipeline.dialects.openai_chat.thoughts import BLOCKS, NOTED, text_of
-from topics.json_text import Fields
+from topics.json_text import Fields, filled, present
 
 REASONS: Final = {"length", "content_filter", "error"}
 CHOICE_KEYS: Final = {"audio", "logprobs", "finish_reason", "ended_by"}  # keys of META that the choice has
@@ -85,19 +85,15 @@ def _message(parts: Sequence[Fields], meta: Fields) -> Fields:
     blocks = [part["block"] for part in parts if "block" in part]
     if blocks:
         message["content"] = [*([{"type": "text", "text": text}] if text else []), *blocks]
-    if refusal:
-        message["refusal"] = refusal
+    message |= filled({"refusal": refusal})
     for part in parts:
         if part["part_kind"] == "thinking":
             message |= _thought(part)
     if "audio" in meta or sound is not None or spoken is not None:
-        clip = {"transcript": spoken, "data": sound}
-        message["audio"] = {**meta.get("audio", {}), **{key: value for key, value in clip.items() if value is not None}}
-    if images := [block(part["content"]) for part in parts if part["part_kind"] == "file"]:
-        message["images"] = images
-    if calls := [_call(part) for part in parts if part["part_kind"] == "tool-call"]:
-        message["tool_calls"] = calls
-    return message
+        message["audio"] = {**meta.get("audio", {}), **present({"transcript": spoken, "data": sound})}
+    images = [block(part["content"]) for part in parts if part["part_kind"] == "file"]
+    calls = [_call(part) for part in parts if part["part_kind"] == "tool-call"]
+    return message | filled({"images": images, "tool_calls": calls})
 
 
 def _thought(part: Fields) -> Fields:
@@ -128,7 +124,7 @@ def _noted(beside: Sequence[Fields]) -> Fields:
             noted["annotations"].append(message.get(META, {}).get("annotation") or cited)
         elif message["event_type"] == "custom:executed_tools":
             noted["executed_tools"] += data
-    return {key: value for key, value in noted.items() if value}
+    return filled(noted)
 
 
 def _others(beside: Sequence[Fields]) -> Iterator[Fields]:

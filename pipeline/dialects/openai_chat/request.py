@@ -12,9 +12,9 @@ from typing import Any, Final
 from pipeline.dialects.model_calls import RequestReader
 from pipeline.dialects.openai_chat.keys import note
 from pipeline.dialects.vercel_ai.content import file_content
-from pipeline.dialects.wire_values import identifier, objects
+from pipeline.dialects.wire_values import identifier
 from pipeline.turns.media_kinds import url_kind
-from topics.json_text import Fields
+from topics.json_text import Fields, list_of, objects
 
 ANSWERS: Final = ("tool", "function")
 
@@ -37,8 +37,7 @@ def parts(message: Fields) -> list[Fields]:
 def names(message: Fields) -> dict[str, str]:
     """Return the calls of an assistant message: id -> name."""
     names: dict[str, str] = {}
-    calls = message.get("tool_calls")
-    for call in calls if isinstance(calls, list) else ():
+    for call in list_of(message.get("tool_calls")):
         function = (call.get("function") or call.get("custom")) if isinstance(call, dict) else None
         if isinstance(function, dict) and isinstance(call.get("id"), str):
             names[call["id"]] = str(function.get("name") or "")

@@ -14,9 +14,9 @@ from typing import Any, Final
 
 from pipeline.assembly.parts import Part
 from pipeline.dialects.openai_chat.keys import META, note
-from pipeline.dialects.wire_values import objects, text_or_empty
+from pipeline.dialects.wire_values import text_or_empty, text_or_none
 from pipeline.turns.text import join
-from topics.json_text import Fields
+from topics.json_text import Fields, objects, present
 
 BLOCKS: Final = ("thinking_blocks", "reasoning_items", "content_blocks")
 REDACTED: Final = "redacted_thinking"
@@ -114,11 +114,8 @@ def _is_thought(block: Fields) -> bool:
 
 def _seal(part: Part, block: Fields) -> None:
     signature = next((block[seal] for seal in SEALS if isinstance(block.get(seal), str) and block[seal]), None)
-    if signature is not None:
-        part.fields["signature"] = signature
-    identity = REDACTED if block.get("type") == REDACTED else block.get("id")
-    if isinstance(identity, str):
-        part.fields["thinking_id"] = identity
+    identity = REDACTED if block.get("type") == REDACTED else text_or_none(block.get("id"))
+    part.fields |= present({"signature": signature, "thinking_id": identity})
 
 
 def with_more(before: Fields, now: Any) -> Fields:

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from pipeline.dialects.wire_values import number_or_none
 from pipeline.turns import tokens
-from topics.json_text import Fields
+from topics.json_text import Fields, object_of
 
 CACHES: Final = ("cache_read_input_tokens", "cache_creation_input_tokens")  # Anthropic's names
 
@@ -33,8 +33,7 @@ def _usage_inside(event: Fields) -> Any:
     groq, choices = event.get("x_groq"), event.get("choices")
     if isinstance(groq, dict):
         return groq.get("usage")
-    choice = choices[0] if isinstance(choices, list) and choices else None
-    return choice.get("usage") if isinstance(choice, dict) else None
+    return object_of(choices[0] if isinstance(choices, list) and choices else None).get("usage")
 
 
 def _beside(usage: Fields, rest: int) -> Fields:
@@ -50,8 +49,7 @@ def _beside(usage: Fields, rest: int) -> Fields:
     changed: Fields = {"prompt_tokens": usage["prompt_tokens"] + more} if more else {}
     if rest > more and (rest - more == thoughts or not thoughts):
         changed["completion_tokens"] = usage["completion_tokens"] + rest - more
-        details = usage.get("completion_tokens_details")
-        told = details if isinstance(details, dict) else {}
+        told = object_of(usage.get("completion_tokens_details"))
         changed |= {} if thoughts else {"completion_tokens_details": {**told, "reasoning_tokens": rest - more}}
     return changed
 

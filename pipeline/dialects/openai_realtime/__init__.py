@@ -6,8 +6,6 @@ from pipeline.assembly.dialect import Dialect
 from pipeline.dialects.kin import kin
 from pipeline.dialects.openai_realtime import events
 from pipeline.dialects.openai_responses import DIALECT as OF
-from pipeline.dialects.openai_responses import OPENAI_RESPONSES
-from pipeline.turns.losses import Carrier
 
 KINDS: Final = ("session.", "conversation.", "input_audio_buffer.", "output_audio_buffer.", "response.", "rate_limits.")
 
@@ -25,11 +23,5 @@ def recognises(event: Any) -> bool:
 
 
 DIALECT: Final[Dialect] = kin(
-    "openai-realtime",
-    OF,
-    events.translate,
-    lambda request: request,
-    recognises,
-    provider="openai",
-    carriers=(Carrier("openai-realtime", OPENAI_RESPONSES),),
+    "openai-realtime", OF, events.translate, lambda request: request, recognises, provider="openai"
 )

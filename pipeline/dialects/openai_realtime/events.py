@@ -24,8 +24,7 @@ from typing import Final
 
 from pipeline.dialects.kin import CANCELLED
 from pipeline.dialects.model_calls import REQUEST
-from pipeline.dialects.wire_values import objects
-from topics.json_text import Fields
+from topics.json_text import Fields, objects
 
 TRANSCRIPT: Final = "conversation.item.input_audio_transcription."
 SILENT: Final = ("input_audio_buffer.", "output_audio_buffer.", "rate_limits.", "response.output_audio.", TRANSCRIPT)

@@ -3,15 +3,15 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from pipeline.assembly.dialect import Dialect, Format, Resume, Shown, StreamEnd
+from pipeline.assembly.dialect import Resume, Shown, StreamEnd
 from pipeline.dialects import model_calls
 from pipeline.dialects.deltas import shown
-from pipeline.dialects.openai_responses import events, formats, request
+from pipeline.dialects.openai_responses import request
+from pipeline.dialects.records import dialect
 from pipeline.dialects.responses_progress import DELTAS, is_progress
 from pipeline.dialects.wire_values import number_or_none
 from pipeline.turns import essence_filters as drop
-from pipeline.turns.losses import Carrier, Loss
-from turnmill.wire.registry import WIRES
+from pipeline.turns.losses import Loss
 
 OPENAI_RESPONSES: Final = (
     Loss("provider", "from the publisher's `run`", drop.response_fields("provider_name", "provider_response_id")),
@@ -75,20 +75,10 @@ def number(event: Any) -> int | None:
     return number_or_none(event.get("sequence_number")) if isinstance(event, dict) else None
 
 
-DIALECT: Final = Dialect(
-    name="openai-responses",
-    wire=WIRES["openai-responses"],
-    handlers=events.HANDLERS,
-    unknown=events.unknown,
-    stretches=events.STRETCHES,
-    begin=events.begin,
+DIALECT: Final = dialect(
+    __name__,
+    OPENAI_RESPONSES,
     history=request.READER.history,
-    finish=events.finish,
-    recognises=recognises,
-    shows=shows,
-    ended=ended,
-    carriers=(Carrier("openai-responses", OPENAI_RESPONSES),),
-    formats=(Format("openai-responses", formats.messages, formats.READER),),
     # `client.responses.retrieve(ID, stream=True, starting_after=NUMBER)`
     resume=Resume(begins=asks, number=number, sent=lambda event: not asks(event)),
 )

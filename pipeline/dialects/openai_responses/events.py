@@ -36,11 +36,12 @@ from pipeline.dialects.openai_responses.output import Output
 from pipeline.dialects.openai_responses.request import READER
 from pipeline.dialects.openai_responses.usage import usage_of
 from pipeline.dialects.responses_progress import is_progress
-from pipeline.dialects.wire_values import number_or_none, objects
-from topics.json_text import Fields
+from pipeline.dialects.wire_values import number_or_none, tell_names
+from topics.json_text import Fields, object_of, objects
 
 STEERED: Final = "steered"  # by the user: the answer to what they have said then follows, as another response
 UNFINISHED: Final = ("queued", "in_progress")  # the first states of an answer in the background
+IDENTITY: Final = {"id": "provider_response_id", "model": "model_name"}
 READ_KEYS: Final = frozenset(
     {"id", "model", "output", "usage", "error", "object", "created_at", "tools", "instructions", "input"}
 )
@@ -48,8 +49,7 @@ READ_KEYS: Final = frozenset(
 
 def created(builder: Builder, event: Fields) -> None:
     """Begin a response."""
-    response = event.get("response")
-    response = response if isinstance(response, dict) else {}
+    response = object_of(event.get("response"))
     calls = calls_of(builder)
     known = calls.response.fields.get("provider_response_id") if calls.response is not None else None
     other = known is not None and response.get("id") not in (None, known)
@@ -125,8 +125,7 @@ def _whole(kind: str, index_key: str, key: str) -> Handler:
 
 def ended(builder: Builder, event: Fields) -> None:
     """End a call by its terminal event."""
-    response = event.get("response")
-    _terminal(builder, response if isinstance(response, dict) else {}, event["type"].removeprefix("response."))
+    _terminal(builder, object_of(event.get("response")), event["type"].removeprefix("response."))
 
 
 def error(builder: Builder, event: Fields) -> None:
@@ -178,8 +177,7 @@ def _terminal(builder: Builder, response: Fields, status: str) -> None:
         model_calls.settle_newest(builder)
         model_calls.fail(builder, response.get("error") or status)
         return
-    details = response.get("incomplete_details") if status == "incomplete" else None
-    reason = details.get("reason") if isinstance(details, dict) else None
+    reason = object_of(response.get("incomplete_details") if status == "incomplete" else None).get("reason")
     if status == "incomplete":
         output.response.fields["finish_reason"] = ends.finish(ends.RESPONSES, reason) if reason else "length"
     model_calls.end_call(builder, awaits=False)
@@ -250,9 +248,7 @@ def _writing(builder: Builder, event: Fields) -> Output:
 
 def _describe(builder: Builder, response: Fields) -> None:
     fields = calls_of(builder).answer.response.fields
-    for key, name in (("id", "provider_response_id"), ("model", "model_name")):
-        if isinstance(response.get(key), str) and response[key]:
-            fields[name] = response[key]
+    tell_names(fields, response, IDENTITY)
     note(
         fields, {key: value for key, value in response.items() if key not in READ_KEYS and value not in (None, [], {})}
     )
@@ -262,7 +258,7 @@ def _index_of(event: Fields, key: str) -> int:
     return number_or_none(event.get(key)) or 0
 
 
-DELTAS: Final = {
+PIECES: Final = {
     "output_text": ("output_text", "content_index", "text"),
     "refusal": ("refusal", "content_index", "refusal"),
     "reasoning_summary_text": ("summary", "summary_index", "text"),
@@ -278,8 +274,8 @@ IN_CALLS: Final[dict[str, Handler]] = {
     **{f"response.{name}": created for name in ("created", "queued", "in_progress")},
     "response.output_item.added": added,
     "response.output_item.done": done,
-    **{f"response.{name}.delta": _delta(kind, index_key) for name, (kind, index_key, _) in DELTAS.items()},
-    **{f"response.{name}.done": _whole(kind, index_key, key) for name, (kind, index_key, key) in DELTAS.items()},
+    **{f"response.{name}.delta": _delta(kind, index_key) for name, (kind, index_key, _) in PIECES.items()},
+    **{f"response.{name}.done": _whole(kind, index_key, key) for name, (kind, index_key, key) in PIECES.items()},
     **{f"response.{name}": ended for name in ("completed", "incomplete", "failed")},
     "error": error,
     "keepalive": nothing,
@@ -292,5 +288,5 @@ HANDLERS: Final[dict[str, Handler]] = {
 }
 unknown: Final = _in_lane(_unknown)
 STRETCHES: Final[dict[str | None, Stretch]] = {
-    f"response.{name}.delta": _deltas(kind, index_key) for name, (kind, index_key, _) in DELTAS.items()
+    f"response.{name}.delta": _deltas(kind, index_key) for name, (kind, index_key, _) in PIECES.items()
 }

@@ -23,7 +23,7 @@ from pipeline.dialects.openai_responses.keys import META, REFUSAL
 from pipeline.dialects.openai_responses.output import Output
 from pipeline.dialects.wire_values import text_or_dumped
 from topics import json_text
-from topics.json_text import Fields
+from topics.json_text import Fields, filled, object_of
 from topics.part_kinds import ANSWERS, CALLS
 
 # Items that are kept unchanged, and a key without which it is another wire's block of the same name.
@@ -116,11 +116,8 @@ def reasoning(part: Fields, meta: Fields, behind: list[Fields]) -> Fields:
     raw = meta.get("raw_content", []) if meta.get("summarized") else texts
     item: Fields = {"type": "reasoning", "id": part.get("thinking_id", "")}
     item["summary"] = [{"type": "summary_text", "text": text} for text in summaries]
-    if raw:
-        item["content"] = [{"type": "reasoning_text", "text": text} for text in raw]
-    if part.get("signature"):
-        item["encrypted_content"] = part["signature"]
-    return item
+    content = [{"type": "reasoning_text", "text": text} for text in raw]
+    return item | filled({"content": content, "encrypted_content": part.get("signature")})
 
 
 def restored(item: Fields, behind: list[Fields]) -> Fields:
@@ -128,8 +125,7 @@ def restored(item: Fields, behind: list[Fields]) -> Fields:
     if item.get("type") != "image_generation_call":
         return item
     files = (later for later in behind[:2] if later.get("part_kind") == "file")
-    content = next((later.get("content") for later in files), None)
-    return {**item, "result": content.get("data") if isinstance(content, dict) else None}
+    return {**item, "result": object_of(next((later.get("content") for later in files), None)).get("data")}
 
 
 def call(part: Fields, meta: Fields) -> Fields:
@@ -139,7 +135,7 @@ def call(part: Fields, meta: Fields) -> Fields:
     if kind in TOOLS:
         return {**meta, **identity, TOOLS[kind]: args, "status": "completed"}
     if kind == "computer_call":
-        fields = args if isinstance(args, dict) else {}
+        fields = object_of(args)
         return {"id": identity["call_id"], **identity, "pending_safety_checks": [], **fields, "status": "completed"}
     if kind == "custom_tool_call":
         return {

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from pipeline.dialects.openai_responses.keys import FAKE_ID, REFUSAL, note
-from pipeline.dialects.wire_values import objects, text_or_empty
+from pipeline.dialects.wire_values import text_or_empty
 from pipeline.turns.arguments import arguments
-from topics.json_text import Fields
+from topics.json_text import Fields, filled, object_of, objects
 
 Parts = Iterator[Fields]
 HIDDEN: Final = frozenset({"id", "status", "arguments", "input", "name", "call_id"})  # of calls: in the part
@@ -51,9 +51,7 @@ def _reasoning(item: Fields) -> Parts:
     """Return a part for each summary, or, without any, for each text; encrypted content is the signature."""
     summaries = [text for piece in objects(item.get("summary")) if (text := text_or_empty(piece.get("text")))]
     raw = [text for piece in objects(item.get("content")) if (text := text_or_empty(piece.get("text")))]
-    first: Fields = {}
-    if text_or_empty(item.get("encrypted_content")):
-        first["signature"] = item["encrypted_content"]
+    first = filled({"signature": text_or_empty(item.get("encrypted_content"))})
     if text_or_empty(item.get("id")) not in ("", FAKE_ID):
         first["thinking_id"] = item["id"]
     for number, text in enumerate(summaries or raw or ([""] if first.get("signature") else [])):
@@ -86,7 +84,7 @@ def _shell(item: Fields) -> Parts:
     environment = item.get("environment")
     local = environment is None or (isinstance(environment, dict) and environment.get("type") == "local")
     kind = "tool-call" if local else "builtin-tool-call"
-    yield from _call(lambda item: "shell", lambda item: _object(item.get("action")), kind)(item)
+    yield from _call(lambda item: "shell", lambda item: object_of(item.get("action")), kind)(item)
 
 
 def _shell_output(item: Fields) -> Parts:
@@ -120,7 +118,7 @@ def _own_tool(item: Fields, kind: str) -> Parts:
     if kind == "mcp_call":
         call["args"] = _arguments(item.get("arguments"))
     elif kind == "web_search_call":
-        call["args"] = _object(item.get("action"))
+        call["args"] = object_of(item.get("action"))
     else:
         call["args"] = {key: item[key] for key in keys if item.get(key) is not None}
     shown = {key: value for key, value in item.items() if not (kind == "image_generation_call" and key == "result")}
@@ -142,11 +140,7 @@ def _custom(item: Fields, kind: str) -> Fields:
 
 
 def _arguments(value: Any) -> Fields:
-    return arguments(value) if isinstance(value, str) else _object(value)
-
-
-def _object(value: Any) -> Fields:
-    return value if isinstance(value, dict) else {}
+    return arguments(value) if isinstance(value, str) else object_of(value)
 
 
 def _name_of(item: Fields) -> str:
@@ -158,8 +152,8 @@ READERS: Final[dict[str, Callable[[Fields], Parts]]] = {
     "reasoning": _reasoning,
     "function_call": _call(_name_of, lambda item: _arguments(item.get("arguments"))),
     "custom_tool_call": _call(_name_of, lambda item: {"input": text_or_empty(item.get("input"))}),
-    "local_shell_call": _call(lambda item: "local_shell", lambda item: _object(item.get("action"))),
-    "apply_patch_call": _call(lambda item: "apply_patch", lambda item: _object(item.get("operation"))),
+    "local_shell_call": _call(lambda item: "local_shell", lambda item: object_of(item.get("action"))),
+    "apply_patch_call": _call(lambda item: "apply_patch", lambda item: object_of(item.get("operation"))),
     "computer_call": _call(lambda item: "computer", _computer),
     "shell_call": _shell,
     "shell_call_output": _shell_output,

@@ -11,7 +11,7 @@ from pipeline.assembly.parts import Message, Part
 from pipeline.dialects.openai_responses.items import parts_of
 from pipeline.dialects.wire_values import number_or_none
 from pipeline.turns.text import join
-from topics.json_text import Fields
+from topics.json_text import Fields, object_of
 
 # Kinds of pieces -> the item that has such pieces, and the part that contains it while it grows.
 PIECES: Final = {
@@ -52,9 +52,9 @@ class Item:
                 lists["content"].append({"type": name, "refusal" if kind == "refusal" else "text": text})
             elif kind == "command":
                 commands.append(text)
-                item["action"] = {**_inner(item, "action"), "commands": commands}
+                item["action"] = {**object_of(item.get("action")), "commands": commands}
             elif kind == "diff":
-                item["operation"] = {**_inner(item, "operation"), "diff": text}
+                item["operation"] = {**object_of(item.get("operation")), "diff": text}
             else:
                 item[kind] = text
         return item | {key: items for key, items in lists.items() if items}
@@ -173,11 +173,6 @@ def _holds(item: Item, kind: str) -> bool:
     """Return True if an item has such pieces: arguments belong to several types of calls."""
     name = str(item.hollow.get("type"))
     return name == PIECES[kind][0] or (kind in ("arguments", "input") and name.endswith("_call"))
-
-
-def _inner(item: Fields, name: str) -> Fields:
-    value = item.get(name)
-    return value if isinstance(value, dict) else {}
 
 
 def _growing(item: Item, kind: str) -> Part:

@@ -6,7 +6,7 @@ from typing import Any, Final
 from pipeline.dialects.exports import pieces
 from pipeline.dialects.openai_responses.formats import call, reasoning, restored
 from pipeline.dialects.openai_responses.keys import META, REFUSAL
-from topics.json_text import Fields
+from topics.json_text import Fields, filled
 from topics.part_kinds import CALLS
 
 REASONS: Final = {"length": "max_output_tokens", "content_filter": "content_filter"}
@@ -34,10 +34,7 @@ def whole(response: Fields, beside: Sequence[Fields]) -> Fields:
     reason = REASONS.get(response.get("finish_reason", ""))
     body["status"] = "completed" if reason is None else "incomplete"
     body["incomplete_details"] = None if reason is None else {"reason": reason}
-    body |= response.get(META, {})
-    if response.get("usage"):
-        body["usage"] = response["usage"]
-    return body
+    return {**body, **response.get(META, {}), **filled({"usage": response.get("usage")})}
 
 
 def items(parts: Sequence[Fields]) -> Iterator[Fields]:
@@ -120,8 +117,7 @@ def _block(named: Fields, number: int, block: Fields) -> Iterator[Fields]:
 def _message(part: Fields, meta: Fields) -> Fields:
     text = part["content"]
     block: Fields = {"type": "output_text", "text": text, "annotations": meta.get("annotations") or []}
-    if meta.get("logprobs"):
-        block["logprobs"] = meta["logprobs"]
+    block |= filled({"logprobs": meta.get("logprobs")})
     if part.get(REFUSAL):
         block = {"type": "refusal", "refusal": text}
     phase = {"phase": meta["phase"]} if "phase" in meta else {}

@@ -9,8 +9,7 @@ from typing import Any, Final
 from pipeline.dialects.model_calls import RequestReader
 from pipeline.dialects.openai_chat.request import content_at, prompt
 from pipeline.dialects.openai_responses.keys import note
-from pipeline.dialects.wire_values import objects
-from topics.json_text import Fields
+from topics.json_text import Fields, object_of, objects
 
 OWN: Final = frozenset(
     {"reasoning", "program", "program_output", "compaction", "mcp_list_tools", "mcp_approval_request", "item_reference"}
@@ -19,7 +18,7 @@ OWN: Final = frozenset(
 
 def items(body: Any) -> list[Fields]:
     """Return the input of a body."""
-    listed = body.get("input") if isinstance(body, dict) else None
+    listed = object_of(body).get("input")
     if isinstance(listed, str):
         return [{"role": "user", "content": listed}]
     return objects(listed)

@@ -30,7 +30,7 @@ from pipeline.dialects.model_calls import REQUEST
 from pipeline.dialects.openai_responses.request import is_own
 from pipeline.dialects.transcript import MAIN, MAX_HELD_LINES, Homes, RunEvent, RunOpened, RunOver, Step, texts
 from pipeline.turns.times import epoch_ms
-from topics.json_text import Fields
+from topics.json_text import Fields, filled, object_of, present
 
 # Events that repeat items, or only show their progress.
 REPEATS: Final = frozenset(
@@ -87,7 +87,7 @@ class Rollout:
         if kind == "session_meta":
             self._meta = self._meta or payload  # a fork repeats its origin's
         elif kind == "turn_context":
-            self._settings = {key: value for key, value in payload.items() if value is not None}
+            self._settings = present(payload)
         elif kind == "response_item":
             yield from self._item(payload)
         elif kind == "event_msg":
@@ -168,10 +168,7 @@ class Rollout:
         self._open, self._asked, self._writing = True, False, False
         info: Fields = {"imported": True, "agent_name": "Codex", "thread": self._facts(session)}
         info["provider_name"] = str(self._meta.get("model_provider") or "openai")
-        if parent:
-            info["parent_thread_id"] = parent
-        if self._runs:
-            info["continues"] = self._runs[-1]
+        info |= filled({"parent_thread_id": parent, "continues": self._runs[-1] if self._runs else None})
         self._runs.append(run)
         if not self._copied:
             yield RunOpened(MAIN, self._thread, run, "codex", info)
@@ -181,17 +178,13 @@ class Rollout:
         known = {name: meta[key] for key, name in NAMES.items() if isinstance(meta.get(key), str)}
         if isinstance(git, dict) and isinstance(git.get("branch"), str):
             known["git_branch"] = git["branch"]
-        facts: Fields = {"metadata": known}
-        if session in self._titles:
-            facts["title"] = self._titles[session]
-        return facts
+        return {"metadata": known, **present({"title": self._titles.get(session)})}
 
     def _ask(self) -> Iterator[Step]:
         """Yield a request with all items since the last one; its other fields only if they changed."""
         yield from self._complete(None)
-        body: Fields = {"model": self._settings.get("model"), "instructions": _instructions(self._meta)}
-        body |= {"turn_context": self._settings, "context": list(self._context)}
-        body = {key: value for key, value in body.items() if value}
+        body = {"model": self._settings.get("model"), "instructions": _instructions(self._meta)}
+        body = filled({**body, "turn_context": self._settings, "context": list(self._context)})
         if self._asked and body == self._body:
             body = {}
         self._body, body = body or self._body, body | {"input": self._words}
@@ -207,7 +200,7 @@ class Rollout:
 
     def _used(self, info: Any) -> Iterator[Step]:
         """Count tokens once: each note of rate limits repeats the same counts."""
-        total = info.get("total_token_usage") if isinstance(info, dict) else None
+        total = object_of(info).get("total_token_usage")
         if not isinstance(total, dict) or total == self._total:
             return
         last = info.get("last_token_usage")
@@ -219,8 +212,7 @@ class Rollout:
         if not self._writing:
             return
         self._writing = False
-        answer = {"model": self._settings.get("model"), "usage": _counts(usage or {}) or None}
-        answer = {key: value for key, value in answer.items() if value}
+        answer = filled({"model": self._settings.get("model"), "usage": _counts(usage or {})})
         yield from self._emit({"type": "response.completed", "response": answer})
 
     def _end(self, end: str) -> Iterator[Step]:

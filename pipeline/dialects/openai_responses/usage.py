@@ -5,7 +5,7 @@ from typing import Final
 
 from pipeline.dialects.wire_values import number_or_none
 from pipeline.turns.tokens import at, tier_of
-from topics.json_text import Fields
+from topics.json_text import Fields, filled, object_of
 
 LONG_WRITES: Final = ("input_tokens_details", "cache_write_tokens_details", "ttl_12h_tokens")
 SEARCHES: Final = ("tool_usage", "web_search", "num_requests")  # as OpenAI counts them
@@ -20,20 +20,17 @@ def usage_of(response: Fields, items: Sequence[Fields]) -> Fields | None:
     those kept for thirty minutes: they are in `cache_write_1h_tokens`, and LONG is in the tier, so that no other price
     applies.
     """
-    told = response.get("usage")
-    usage: Fields = dict(told) if isinstance(told, dict) else {}
+    usage: Fields = dict(object_of(response.get("usage")))
     tiers = [tier_of({"service_tier": response.get("service_tier")})]
     if long := number_or_none(at(usage, LONG_WRITES)):
         tiers.append(LONG)
         usage["cache_write_1h_tokens"] = long
-    if tier := " ".join(name for name in tiers if name):
-        usage["service_tier"] = tier
+    usage |= filled({"service_tier": " ".join(name for name in tiers if name)})
     searches = number_or_none(at(response, SEARCHES))
     if searches is None:
         searches = sum(map(_is_search, items))
     files = sum(item.get("type") == "file_search_call" for item in items)
-    usage |= {name: count for name, count in (("web_searches", searches), ("storage_searches", files)) if count}
-    return usage or None
+    return usage | filled({"web_searches": searches, "storage_searches": files}) or None
 
 
 def _is_search(item: Fields) -> bool:

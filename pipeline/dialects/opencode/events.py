@@ -26,7 +26,7 @@ from pipeline.dialects import ends, steps
 from pipeline.dialects.asked_parts import retract
 from pipeline.dialects.wire_values import is_number, number_or_none, text_or_none
 from pipeline.turns.tokens import at
-from topics.json_text import Fields
+from topics.json_text import Fields, object_of
 
 BESIDE: Final = (("cache", "read"), ("cache", "write"), ("reasoning",))  # counts beside input and output
 SERVERS: Final = frozenset({"server", "session", "message", "permission", "file", "lsp", "todo", "question", "pty"})
@@ -57,8 +57,7 @@ def _take(builder: Builder, event: Fields) -> None:
         case {"properties": {"info": {"role": "user", "id": str(name)}}}:
             builder.scratch["users"].add(name)
         case {"properties": {"info": {"error": dict(error)}} | {"error": dict(error)}} | {"error": dict(error)}:
-            data = error.get("data")
-            builder.error_text = text_or_none(data.get("message") if isinstance(data, dict) else None)
+            builder.error_text = text_or_none(object_of(error.get("data")).get("message"))
             steps.over(builder, "aborted" if error.get("name") == "MessageAbortedError" else "error")
         case {"properties": {"info": {"modelID": str(model), "providerID": str(provider)}}}:
             builder.context.model_name = builder.context.model_name or model
@@ -109,7 +108,7 @@ def _tool(builder: Builder, call_id: str, name: str, state: Fields) -> None:
     if call_id not in builder.calls:
         steps.settle(builder)
         builder.tool_call(call_id, name, None)
-    builder.calls[call_id][1].fields["args"] = given if isinstance(given, dict) else {}
+    builder.calls[call_id][1].fields["args"] = object_of(given)
     if status in ("completed", "error"):
         beside = {key: state[key] for key in ("title", "metadata") if state.get(key)}
         content, failed = state.get("error" if status == "error" else "output"), status == "error"

@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from pipeline.assembly.dialect import Dialect, Format, Shown, StreamEnd
-from pipeline.dialects.pi_agent import events, formats
+from pipeline.assembly.dialect import Shown, StreamEnd
+from pipeline.dialects.records import dialect
 from pipeline.turns import essence_filters as drop
-from pipeline.turns.losses import Carrier, Loss
-from turnmill.wire.registry import WIRES
+from pipeline.turns.losses import Loss
 
 PI_AGENT: Final = (
     Loss(
@@ -57,16 +56,4 @@ def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
     return before
 
 
-DIALECT: Final = Dialect(
-    name="pi-agent",
-    wire=WIRES["pi-agent"],
-    handlers=events.HANDLERS,
-    unknown=events.unknown,
-    begin=events.begin,
-    finish=events.finish,
-    recognises=recognises,
-    shows=shows,
-    ended=ended,
-    carriers=(Carrier("pi-agent", PI_AGENT),),
-    formats=(Format("pi-agent", formats.messages, formats.READER),),
-)
+DIALECT: Final = dialect(__name__, PI_AGENT)

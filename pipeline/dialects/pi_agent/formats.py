@@ -21,7 +21,7 @@ from pipeline.dialects.pi_agent.parts import REDACTED
 from pipeline.dialects.signatures import SIGNATURE
 from pipeline.dialects.wire_values import is_number, text_or_dumped
 from pipeline.turns.times import epoch_ms
-from topics.json_text import Fields
+from topics.json_text import Fields, filled, present
 from topics.part_kinds import CALLS
 
 STOPS: Final = {"stop": "stop", "content_filter": "stop", "length": "length", "tool_call": "toolUse", "error": "error"}
@@ -89,9 +89,8 @@ def _tool_result(part: Fields, at: int) -> Fields:
         "content": _result_content(part),
         "isError": part.get("part_kind") == "retry-prompt" or part.get("status", "success") != "success",
         "timestamp": at,
+        **present({"details": part.get("metadata")}),
     }
-    if part.get("metadata") is not None:
-        result["details"] = part["metadata"]
     return _restored(result, part)
 
 
@@ -117,9 +116,8 @@ def _assistant(message: Fields, at: int) -> Fields:
         "usage": _usage(message.get("usage") or {}, is_own="meta:pi" in message),
         "stopReason": STOPS.get(str(message.get("finish_reason")), "toolUse" if calls else "stop"),
         "timestamp": at,
+        **present({"responseId": message.get("provider_response_id")}),
     }
-    if message.get("provider_response_id") is not None:
-        fields["responseId"] = message["provider_response_id"]
     return {**fields, **meta}
 
 
@@ -143,20 +141,16 @@ def _block(part: Fields) -> Fields | None:
         return _restored(text | ({"textSignature": part["id"]} if part.get("id") else {}), part)
     if kind == "thinking":
         thinking: Fields = {"type": "thinking", "thinking": part.get("content") or ""}
-        if part.get("signature"):
-            thinking["thinkingSignature"] = part["signature"]
-        if part.get("thinking_id") == REDACTED:
-            thinking["redacted"] = True
-        return _restored(thinking, part)
+        sealed = {"thinkingSignature": part.get("signature"), "redacted": part.get("thinking_id") == REDACTED}
+        return _restored(thinking | filled(sealed), part)
     if kind in CALLS:
         call: Fields = {
             "type": "toolCall",
             "id": part.get("tool_call_id", ""),
             "name": part.get("tool_name", ""),
             "arguments": _arguments(part.get("args")),
+            **present({"thoughtSignature": part.get(SIGNATURE)}),
         }
-        if part.get(SIGNATURE) is not None:
-            call["thoughtSignature"] = part[SIGNATURE]
         return _restored(call, part)
     return part.get("block") if kind == "custom:pi" else None
 

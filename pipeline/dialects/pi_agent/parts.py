@@ -26,7 +26,7 @@ from pipeline.dialects.wire_values import (
 )
 from pipeline.turns.arguments import arguments
 from pipeline.turns.text import join
-from topics.json_text import Fields
+from topics.json_text import Fields, present
 
 REDACTED: Final = "redacted_thinking"
 KINDS: Final = {"text": "text", "thinking": "thinking", "toolcall": "toolCall"}  # kinds in events -> kinds of blocks
@@ -95,9 +95,8 @@ def _tool_call(block: Fields) -> Fields:
         "tool_name": text_or_empty(block.get("name")),
         "tool_call_id": text_or_empty(block.get("id")),
         "args": call_arguments(block.get("arguments")),
+        **present({SIGNATURE: block.get("thoughtSignature")}),
     }
-    if block.get("thoughtSignature") is not None:
-        part[SIGNATURE] = block["thoughtSignature"]
     return with_rest(part, block, {"type", "name", "id", "arguments", "thoughtSignature", "partialJson"})
 
 

@@ -2,20 +2,15 @@
 
 from typing import Any, Final
 
-from pipeline.assembly.dialect import Dialect
 from pipeline.dialects.pi_agent import shows_of_message
 from pipeline.dialects.pi_proxy import events
+from pipeline.dialects.records import dialect
 from pipeline.dialects.wire_values import ends_by
 from pipeline.turns import essence_filters as drop
-from pipeline.turns.losses import Carrier, Loss
-from turnmill.wire.registry import WIRES
+from pipeline.turns.losses import Carrier, Loss, unnamed
 
 PI_PROXY: Final = (
-    Loss(
-        "model, provider, response id",
-        "model and provider from the request body, where the run has it",
-        drop.response_fields("model_name", "provider_name", "provider_response_id"),
-    ),
+    unnamed("model and provider from the request body, where the run has it"),
     Loss("provider of a thought", "the request body's", drop.part_fields("thinking", "provider_name")),
     Loss(
         "redacted thinking (before 1.5)",
@@ -35,15 +30,9 @@ def recognises(event: Any) -> bool | None:
     return None
 
 
-DIALECT: Final = Dialect(
-    name="pi-proxy",
-    wire=WIRES["pi-proxy"],
-    handlers=events.HANDLERS,
-    unknown=events.unknown,
-    begin=events.begin,
+DIALECT: Final = dialect(
+    __name__,
     history=events.repeated,
-    finish=events.finish,
-    recognises=recognises,
     shows=shows_of_message,
     ended=ends_by("type", {"done": "complete", "start": None}),  # a run that calls tools continues
     carriers=(Carrier("pi-proxy", PI_PROXY, over="pi-agent"),),

@@ -27,7 +27,7 @@ from pipeline.dialects.pi_agent.parts import Block, show
 from pipeline.dialects.wire_values import text_or_none
 from pipeline.turns.lineage import History
 from pipeline.turns.text import join
-from topics.json_text import Fields
+from topics.json_text import Fields, list_of, object_of, present
 from turnmill.errors import InvalidRecord
 from turnmill.wire.envelope import loads
 
@@ -63,9 +63,7 @@ def new_messages(body: Fields) -> list[Received]:
 
 def repeated(body: Any) -> History:
     """Return the conversation that a request repeats."""
-    context = body.get("context") if isinstance(body, dict) else None
-    messages = context.get("messages") if isinstance(context, dict) else None
-    return History(messages if isinstance(messages, list) else ())
+    return History(list_of(object_of(object_of(body).get("context")).get("messages")))
 
 
 def content(block: Block) -> Fields:
@@ -85,7 +83,7 @@ def content(block: Block) -> Fields:
 def begin(builder: Builder) -> None:
     """Read the request body: model, provider, and the messages after the assistant's last."""
     builder.returns_by_call = False
-    body = builder.context.request if isinstance(builder.context.request, dict) else {}
+    body = object_of(builder.context.request)
     model = body.get("model")
     model = model if isinstance(model, dict) else {"id": model}
     builder.scratch["body"] = Body(builder.context.request, model)
@@ -161,7 +159,7 @@ def _toolcall_end(builder: Builder, body: Body, event: Fields) -> None:
         return
     block.ended = True
     if isinstance(event.get("toolCall"), dict):
-        block.fields |= {key: value for key, value in event["toolCall"].items() if value is not None}
+        block.fields |= present(event["toolCall"])
 
 
 def _done(builder: Builder, body: Body, event: Fields) -> None:
@@ -195,8 +193,7 @@ def _write(builder: Builder, body: Body, event: Fields, blocks: list[Fields], st
         "usage": event.get("usage"),
         "stopReason": stop,
     }
-    known = {key: value for key, value in message.items() if value is not None}
-    write(builder, [Received(known, body.first_part_at, at)])
+    write(builder, [Received(present(message), body.first_part_at, at)])
 
 
 def _break_off(builder: Builder, body: Body, end: Any, why: str) -> None:

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from pipeline.assembly.dialect import Dialect, Format, Shown
+from pipeline.assembly.dialect import Format, Shown
 from pipeline.dialects.deltas import shown
 from pipeline.dialects.pydantic_ai import events, formats
 from pipeline.dialects.pydantic_ai.formats import parse
+from pipeline.dialects.records import dialect
 from pipeline.dialects.wire_values import ends_by
 from pipeline.turns import essence_filters as drop
-from pipeline.turns.losses import Carrier, Loss
-from turnmill.wire.registry import WIRES
+from pipeline.turns.losses import REASONS, RETRIES, Carrier, Loss, unnamed
 
 PYDANTIC_AI: Final = (
     Loss(
@@ -25,21 +25,7 @@ PYDANTIC_AI: Final = (
     ),
 )
 
-EVENTS_ALONE: Final = (
-    Loss(
-        "model, provider, response id",
-        "model and provider from the publisher's `run`, where it knows them",
-        drop.response_fields("model_name", "provider_name", "provider_response_id"),
-    ),
-    Loss(
-        "why a response ended", "`tool_call` where it has calls, else `stop`", drop.finish_reasons(but_the_last=False)
-    ),
-    Loss(
-        "that the answer was refused and the model asked again, where no tool is involved",
-        "the second response follows on the first",
-        drop.parts(drop.is_retry_without_tool),
-    ),
-)
+EVENTS_ALONE: Final = (unnamed("model and provider from the publisher's `run`, where it knows them"), REASONS, RETRIES)
 
 
 def shows(event: Any) -> Sequence[Shown]:
@@ -52,17 +38,9 @@ def shows(event: Any) -> Sequence[Shown]:
     return shown(events.DELTAS, "event_kind", event)
 
 
-DIALECT: Final = Dialect(
-    name="pydantic-ai",
-    wire=WIRES["pydantic-ai"],
-    handlers=events.HANDLERS,
-    unknown=events.unknown,
-    stretches=events.STRETCHES,
-    deltas=events.DELTAS,
-    begin=events.begin,
+DIALECT: Final = dialect(
+    __name__,
     history=events.repeated,
-    finish=events.finish,
-    shows=shows,
     ended=ends_by("event_kind", {"agent_run_result": "complete"}),
     carriers=(
         Carrier("pydantic-ai", PYDANTIC_AI),

@@ -33,9 +33,8 @@ from pipeline.dialects.pydantic_ai.response import close, part_delta, part_delta
 from pipeline.dialects.pydantic_ai.whole import add_message, new_messages, replace
 from pipeline.dialects.tp_events import interpret
 from pipeline.dialects.vercel_ai.content import user_prompt
-from pipeline.dialects.wire_values import objects
 from pipeline.turns.lineage import History
-from topics.json_text import Fields
+from topics.json_text import Fields, objects
 
 HAS_MESSAGES: Final = "has_messages"  # key of builder.scratch: the run's messages came with its result
 

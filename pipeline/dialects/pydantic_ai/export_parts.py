@@ -11,7 +11,7 @@ from pipeline.dialects.pydantic_ai.keys import ARGS, ARGS_STYLES, ARGS_TEXT, INV
 from pipeline.dialects.signatures import signature_of
 from pipeline.dialects.wire_values import is_number
 from pipeline.turns.media_kinds import URL_KINDS, url_kind
-from topics.json_text import Fields
+from topics.json_text import Fields, present
 
 TO_URL_BASE64: Final = str.maketrans("+/", "-_")
 USAGE_ONLY_HERE: Final = frozenset({"thinking_tokens", "total_tokens"})
@@ -123,10 +123,7 @@ def _timed(part: Fields, at: str | None) -> Fields:
 
 
 def _thinking(part: Fields) -> list[Fields]:
-    fields = {**_chosen(part), "content": part.get("content") or ""}
-    if part.get("thinking_id") is not None:
-        fields["id"] = part["thinking_id"]
-    return [fields]
+    return [{**_chosen(part), "content": part.get("content") or "", **present({"id": part.get("thinking_id")})}]
 
 
 def _return(part: Fields) -> list[Fields]:

@@ -19,7 +19,7 @@ from pipeline.dialects.pydantic_ai.keys import EXACT, PROMPT_AT
 from pipeline.dialects.pydantic_ai.messages import message as read
 from pipeline.dialects.pydantic_ai.whole import replace
 from pipeline.dialects.vercel_ai.keys import META
-from topics.json_text import Fields
+from topics.json_text import Fields, present
 
 Version = tuple[int, ...]
 ALWAYS: Final = (0,)
@@ -109,13 +109,12 @@ def _response(message: Fields) -> Fields:
         "provider_response_id": message.get("provider_response_id"),
         "finish_reason": "tool_call" if reason == "tool_calls" else reason,
     }
-    return _restored({key: value for key, value in response.items() if value is not None}, message)
+    return _restored(present(response), message)
 
 
 def _restored(message: Fields, source: Fields) -> Fields:
     """Return the message with the SDK's fields from EXACT; null removes a field."""
-    whole = {**message, **source.get(EXACT, {})}
-    return {key: value for key, value in whole.items() if value is not None}
+    return present({**message, **source.get(EXACT, {})})
 
 
 def _merge(prompts: Fields, message: Fields) -> None:

@@ -14,7 +14,7 @@ import orjson
 
 from pipeline.dialects.pydantic_ai.keys import ARGS, ARGS_STYLES, ARGS_TEXT, EMPTY, INVALID
 from pipeline.turns.times import epoch_ms
-from topics.json_text import MAYBE_LARGE, Fields
+from topics.json_text import MAYBE_LARGE, Fields, filled, object_of, present
 from turnmill.wire import deep_json
 from turnmill.wire.nesting import text_too_deep, with_room
 
@@ -41,7 +41,7 @@ def message(raw: Fields) -> Converted:
     """Return a ModelRequest or ModelResponse (JSON) converted. Raises KeyError or TypeError if it isn't one."""
     kind = raw["kind"]
     parts = [part(item) for item in raw["parts"] if item["part_kind"] != "system-prompt"]
-    exact = {key: value for key, value in raw.items() if value is not None}
+    exact = present(raw)
     for key in ("kind", "parts", "usage"):
         exact.pop(key, None)
     exact["timestamp"] = raw.get("timestamp")
@@ -57,9 +57,7 @@ def message(raw: Fields) -> Converted:
             fields["finish_reason"] = None  # a word that Pydantic AI does not know
         if fields.get("finish_reason") == "tool_calls":
             fields["finish_reason"] = "tool_call"
-        tokens = usage(raw.get("usage"))
-        if tokens:
-            fields["usage"] = tokens
+        fields |= filled({"usage": usage(raw.get("usage"))})
     return Converted(kind, _time(raw), parts, fields, exact)
 
 
@@ -75,9 +73,7 @@ def usage(raw: Any) -> Fields | None:
         return None
     counts = {key: value for key, value in raw.items() if value not in (None, 0, {}, "")}
     details = raw.get("details")
-    thinking = raw.get("output_reasoning_tokens") or (
-        details.get("reasoning_tokens") if isinstance(details, dict) else None
-    )
+    thinking = raw.get("output_reasoning_tokens") or (object_of(details).get("reasoning_tokens"))
     if thinking:
         counts["thinking_tokens"] = thinking
     if not counts or (raw.get("unmeasured_requests") and counts.keys().isdisjoint(TOLD)):
@@ -95,7 +91,7 @@ def part(raw: Fields) -> Fields:
     if raw["part_kind"] == "tool-call" and raw.get("tool_call_id") is None:
         raise KeyError("tool_call_id")
     convert = PARTS.get(raw["part_kind"])
-    return convert({key: value for key, value in raw.items() if value is not None}) if convert else dict(raw)
+    return convert(present(raw)) if convert else dict(raw)
 
 
 def _text_part(raw: Fields) -> Fields:
@@ -148,7 +144,7 @@ def user_content(item: Any) -> Any:
     """Return a piece of user content without nulls, its bytes in standard base64, as the specification asks."""
     if not isinstance(item, dict):
         return item
-    fields = {key: value for key, value in item.items() if value is not None}
+    fields = present(item)
     if isinstance(fields.get("data"), str) and fields.get("kind", "binary") == "binary":
         fields["data"] = fields["data"].translate(TO_STANDARD_BASE64)
     return fields

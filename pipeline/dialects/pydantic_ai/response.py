@@ -11,7 +11,7 @@ from pipeline.assembly.builder import Builder
 from pipeline.assembly.parts import Part
 from pipeline.dialects.pydantic_ai.keys import ARGS, ARGS_TEXT, EMPTY, INVALID
 from pipeline.dialects.pydantic_ai.messages import part
-from topics.json_text import Fields
+from topics.json_text import Fields, present
 from topics.part_kinds import CALLS
 
 STREAMED: Final = frozenset({"text", "thinking", "tool-call", "builtin-tool-call"})  # kinds that get a part_end
@@ -47,8 +47,7 @@ def part_delta(builder: Builder, event: Fields) -> None:
     part, delta = builder.open_text[str(event["index"])], event["delta"]
     EXTEND[delta["part_delta_kind"]](part, delta)
     fields = part.fields
-    if delta.get("provider_name") is not None:
-        fields["provider_name"] = delta["provider_name"]
+    fields |= present({"provider_name": delta.get("provider_name")})
     if delta.get("provider_details") is not None:
         fields["provider_details"] = {**(fields.get("provider_details") or {}), **delta["provider_details"]}
 

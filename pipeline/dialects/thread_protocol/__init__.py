@@ -2,11 +2,10 @@
 
 from typing import Final
 
-from pipeline.assembly.dialect import Dialect, Format
-from pipeline.dialects.thread_protocol import events
+from pipeline.assembly.dialect import Format
+from pipeline.dialects.records import dialect
 from topics.json_text import Fields
 from topics.thread_versions import repeat_user_prompt as with_user_prompts
-from turnmill.wire.registry import WIRES
 
 
 def document(thread: Fields, *, repeat_user_prompt: bool = False) -> Fields:
@@ -14,13 +13,8 @@ def document(thread: Fields, *, repeat_user_prompt: bool = False) -> Fields:
     return with_user_prompts(thread) if repeat_user_prompt else thread
 
 
-DIALECT: Final = Dialect(
-    name="thread-protocol",
-    wire=WIRES["thread-protocol"],
-    handlers=events.HANDLERS,
-    unknown=events.unknown,
-    begin=events.begin,
-    finish=events.finish,
+DIALECT: Final = dialect(
+    __name__,
     ended=lambda event, before: "complete",  # each event is whole, so a stream may stop after any
     formats=(Format("thread", document, options={"repeat_user_prompt": bool}, is_document=True),),
 )

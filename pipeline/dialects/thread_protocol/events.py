@@ -19,7 +19,7 @@ from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Handler, Violation
 from pipeline.turns.times import iso
 from topics.findings import joined
-from topics.json_text import Fields
+from topics.json_text import Fields, list_of, object_of
 from topics.thread_rules import check
 from topics.thread_versions import OLD, upgrade
 from turnmill.identity import is_uuid
@@ -88,14 +88,8 @@ def finish(builder: Builder, end: str) -> None:
     known = {agent["agent_id"] for agent in builder.agents}
     speaks = any(turn.get("agent_id") == context.agent_id for turn in builder.native)
     if context.agent_name is not None and speaks and context.agent_id not in known:
-        about = {
-            "agent_id": context.agent_id,
-            "agent_name": context.agent_name,
-            "model_name": context.model_name,
-            "provider_name": context.provider_name,
-            "created_at": iso(builder.began_at),
-        }
-        builder.agents.append({key: value for key, value in about.items() if value is not None})
+        about = {"agent_id": context.agent_id, "agent_name": context.agent_name, **context.model()}
+        builder.agents.append({**about, "created_at": iso(builder.began_at)})
 
 
 def _object(event: Fields, key: str) -> Fields:
@@ -112,9 +106,8 @@ def _document(*, turns: list[Any] | None = None, agents: Fields | None = None, *
     """Return the smallest thread with these pieces, upgraded to the newest version."""
     known: Fields = agents or {}
     for item in turns or ():
-        messages = item.get("messages")
-        for speaker in (item, *(messages if isinstance(messages, list) else ())):
-            speaks = speaker.get("agent_id") if isinstance(speaker, dict) else None
+        for speaker in (item, *list_of(item.get("messages"))):
+            speaks = object_of(speaker).get("agent_id")
             if isinstance(speaks, str):
                 known.setdefault(speaks, {"agent_id": speaks, "agent_name": speaks, "created_at": ANY_TIME})
     frame = {"version": OLD, "thread_id": ANY_THREAD, "created_at": ANY_TIME, "updated_at": ANY_TIME}

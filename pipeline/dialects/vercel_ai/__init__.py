@@ -3,36 +3,24 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from pipeline.assembly.dialect import Dialect, Format, Resume, Shown
-from pipeline.dialects.deltas import shown, stretches
+from pipeline.assembly.dialect import Format, Resume, Shown
+from pipeline.dialects.deltas import shown
 from pipeline.dialects.pydantic_ai.keys import NOT_EXECUTED
+from pipeline.dialects.records import dialect
 from pipeline.dialects.vercel_ai import events, export, history, request, side_events
 from pipeline.dialects.wire_values import ends_by
 from pipeline.turns import essence_filters as drop
-from pipeline.turns.losses import Carrier, Loss
-from turnmill.wire.registry import WIRES
+from pipeline.turns.losses import EARLIER_REASONS, RETRIES, Carrier, Loss, unnamed
 
 VERCEL_AI: Final = (
-    Loss(
-        "model, provider, response id",
-        "from the publisher's `run`, where it knows them",
-        drop.response_fields("model_name", "provider_name", "provider_response_id"),
-    ),
-    Loss(
-        "why a response ended, but the last one",
-        "`tool_call` where it has calls, else `stop`",
-        drop.finish_reasons(but_the_last=True),
-    ),
+    unnamed("from the publisher's `run`, where it knows them"),
+    EARLIER_REASONS,
     Loss(
         "what a tool's result says beside its content",
         "not there",
         drop.part_fields("tool-return", "metadata", "tool_kind", "retry"),
     ),
-    Loss(
-        "that the answer was refused and the model asked again, where no tool is involved",
-        "the second response follows on the first",
-        drop.parts(drop.is_retry_without_tool),
-    ),
+    RETRIES,
 )
 
 PYDANTIC_OVER_VERCEL: Final = (
@@ -73,9 +61,7 @@ PYDANTIC_OVER_VERCEL: Final = (
         drop.part_fields("file", "id", "provider_name", "provider_details"),
     ),
     Loss(
-        "where one text of a response ends and the next begins",
-        "one text, with the first one's id",
-        drop.joined_text,
+        "where one text of a response ends and the next begins", "one text, with the first one's id", drop.joined_text
     ),
 )
 
@@ -124,18 +110,12 @@ def shows(event: Any) -> Sequence[Shown]:
     return shown(events.DELTAS, "type", event)
 
 
-DIALECT: Final = Dialect(
-    name="vercel-ai",
-    wire=WIRES["vercel-ai"],
-    handlers=events.HANDLERS,
+DIALECT: Final = dialect(
+    __name__,
     unknown=side_events.unknown,
     begin=request.begin,
     history=request.repeated,
     finish=events.close,
-    stretches=stretches(events.DELTAS, "type"),
-    deltas=events.DELTAS,
-    recognises=recognises,
-    shows=shows,
     ended=ends_by("type", {"finish": "complete", "abort": "aborted", "start": None}),
     carriers=(
         Carrier("vercel-ai", VERCEL_AI),

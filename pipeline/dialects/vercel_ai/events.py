@@ -53,7 +53,7 @@ from pipeline.dialects.vercel_ai.stream import (
 )
 from pipeline.turns import tokens
 from pipeline.turns.times import epoch_ms
-from topics.json_text import Fields
+from topics.json_text import Fields, object_of
 
 ENDS: Final[dict[str | None, End]] = {"error": "error", "interrupted": "disconnected"}
 
@@ -168,7 +168,7 @@ def message_metadata(builder: Builder, event: Event) -> None:
     note(builder.notes, {"metadata": _merged(builder.notes.get(META, {}).get("metadata"), new)})
     if isinstance(new, dict):
         _usage(builder, new, of_run=event["type"] == "finish")
-    pydantic_ai = new.get("pydantic_ai") if isinstance(new, dict) else None
+    pydantic_ai = object_of(new).get("pydantic_ai")
     at = epoch_ms(pydantic_ai.get("timestamp")) if isinstance(pydantic_ai, dict) else None
     response = builder.last_response()
     if at is not None and response is not None and builder.first_at <= at <= builder.at:

@@ -13,7 +13,7 @@ from pipeline.dialects.exports import readable
 from pipeline.dialects.pydantic_ai.keys import IMPLIED
 from pipeline.dialects.signatures import signature_of
 from pipeline.dialects.vercel_ai.keys import META
-from topics.json_text import Fields
+from topics.json_text import Fields, present
 from topics.part_kinds import RESULTS
 
 PLACE: Final = "meta:after_part"
@@ -57,8 +57,7 @@ def _add_turn(out: list[Fields], turn: Fields, calls: dict[str, Fields]) -> None
     message_id = meta.get("id") or turn.get("meta:turn_id") or f"message-{len(out)}"
     if out and out[-1]["role"] == "assistant" and out[-1]["id"] == str(message_id):
         message = out[-1]  # one message over several streams
-        if meta.get("metadata") is not None:
-            message["metadata"] = meta["metadata"]
+        message |= present({"metadata": meta.get("metadata")})
     else:
         message = _message("assistant", message_id, meta.get("metadata"))
         out.append(message)

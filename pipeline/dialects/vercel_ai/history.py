@@ -13,7 +13,7 @@ from pipeline.dialects.vercel_ai.request import add_user_turn, begin
 from pipeline.dialects.vercel_ai.side_events import unknown
 from pipeline.dialects.vercel_ai.stream import forget, note
 from pipeline.turns.times import epoch_ms
-from topics.json_text import Fields
+from topics.json_text import Fields, object_of
 
 STREAMING: Final = frozenset({"streaming", "input-streaming"})
 OF_CALL: Final = ("toolCallId", "providerExecuted", "title", "toolMetadata")
@@ -57,13 +57,11 @@ def fill(builder: Builder, messages: Messages) -> str | None:
 
 def time(messages: Messages) -> int | None:
     """Return epoch ms from the first message or its metadata (`createdAt`, or Pydantic AI's); the SDK keeps no time."""
-    metadata = messages[0].get("metadata")
-    fields = metadata if isinstance(metadata, dict) else {}
-    pydantic_ai = fields.get("pydantic_ai")
+    fields = object_of(messages[0].get("metadata"))
     times = (
         messages[0].get("createdAt"),
         fields.get("createdAt"),
-        pydantic_ai.get("timestamp") if isinstance(pydantic_ai, dict) else None,
+        object_of(fields.get("pydantic_ai")).get("timestamp"),
     )
     return next((at for at in map(epoch_ms, times) if at is not None), None)
 

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from pipeline.dialects.transcript import Homes, RunEvent, RunOpened, RunOver, Step
 from pipeline.dialects.vercel_ai.content import user_prompt
-from topics.json_text import Fields
+from topics.json_text import Fields, filled, present
 
 NOTES: Final = frozenset({"snapshot", "patch", "agent"})
 WORDS: Final = frozenset({"text", "file", "subtask"})
@@ -103,8 +103,7 @@ class Conversations:
             "continues": last,
             "request": {"messages": [{"id": run, "role": "user", "parts": words}]} if words else None,
         }
-        info = {"imported": True, "thread": about, **{key: fact for key, fact in facts.items() if fact is not None}}
-        yield RunOpened(session["id"], chat.thread, run, agent, info)
+        yield RunOpened(session["id"], chat.thread, run, agent, {"imported": True, "thread": about, **present(facts)})
         yield RunEvent(session["id"], {"type": "start"}, chat.at)
 
 
@@ -178,7 +177,7 @@ def _usage(step: Fields) -> Fields:
         "cache_write_tokens": write,
         "cost": step.get("cost"),  # none where it is a subscription's
     }
-    return {key: count for key, count in counts.items() if count}
+    return filled(counts)
 
 
 def _end(message: Fields) -> Iterator[Fields]:

@@ -13,7 +13,7 @@ from pipeline.assembly.parts import Message, Part
 from pipeline.dialects.vercel_ai.content import user_prompt
 from pipeline.dialects.vercel_ai.stream import Stream, note
 from pipeline.turns.lineage import History
-from topics.json_text import Fields
+from topics.json_text import Fields, object_of, objects
 
 ANSWERED: Final = ("output-available", "output-error")
 OF_RESULT: Final = frozenset({"state", "output", "errorText", "preliminary", "resultProviderMetadata"})
@@ -40,7 +40,7 @@ def repeated(body: Any) -> History:
 def _messages(body: Any) -> list[Fields]:
     if isinstance(body, dict):
         body = body["messages"] if isinstance(body.get("messages"), list) else [body.get("message")]
-    return [message for message in body if isinstance(message, dict)] if isinstance(body, list) else []
+    return objects(body)
 
 
 def _regenerates(body: Any) -> bool:
@@ -74,7 +74,7 @@ def _continue(builder: Builder, stream: Stream, message: Fields) -> None:
     """Remember the last step's calls, for the results in this stream, and add those that the client made."""
     note(builder.notes, {"id": message.get("id"), "metadata": message.get("metadata")})
     for part in _parts(message):
-        kind = part.get("type") if isinstance(part, dict) else None
+        kind = object_of(part).get("type")
         if not isinstance(kind, str):
             continue
         if kind == "step-start":

@@ -9,7 +9,7 @@ from pipeline.dialects.tp_events import interpret
 from pipeline.dialects.vercel_ai import from_pydantic_ai as pydantic
 from pipeline.dialects.vercel_ai.content import file_content, user_prompt
 from pipeline.dialects.vercel_ai.stream import OF_TEXT, Event, note, provider_fields, stream_of, text_of
-from topics.json_text import Fields
+from topics.json_text import Fields, present
 from turnmill.identity import turn_id
 
 
@@ -45,7 +45,7 @@ def source_document(builder: Builder, event: Event) -> None:
 
 
 def _source(builder: Builder, event_type: str, fields: Fields, event: Event) -> None:
-    message = builder.system(event_type, {key: value for key, value in fields.items() if value is not None})
+    message = builder.system(event_type, present(fields))
     note(message.fields, {"providerMetadata": event.get("providerMetadata")})
 
 

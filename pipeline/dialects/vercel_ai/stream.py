@@ -11,7 +11,7 @@ from pipeline.assembly.parts import Message, Part
 from pipeline.dialects.signatures import SIGNATURE
 from pipeline.dialects.vercel_ai.keys import META
 from pipeline.dialects.wire_values import note_under
-from topics.json_text import Fields
+from topics.json_text import Fields, present
 
 Event = dict[str, Any]
 
@@ -96,8 +96,7 @@ def provider_fields(metadata: Any) -> Fields:
     elif "redactedData" in pydantic_ai:
         fields["id"] = "redacted_thinking"
     signature = next((pydantic_ai[key] for key in SIGNATURES if isinstance(pydantic_ai.get(key), str)), None)
-    if signature is not None:
-        fields["signature"] = signature
+    fields |= present({"signature": signature})
     return {**fields, "provider_name": provider} if fields else {}
 
 

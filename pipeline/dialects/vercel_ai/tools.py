@@ -28,7 +28,7 @@ from pipeline.dialects.vercel_ai.stream import (
     text_of,
 )
 from pipeline.turns.text import join
-from topics.json_text import Fields
+from topics.json_text import Fields, object_of
 
 OF_APPROVAL: Final = {
     "reason": "requestReason",
@@ -118,7 +118,7 @@ def tool_output_denied(builder: Builder, event: Event) -> None:
         approval = noted(builder.calls[call_id][1], "approval")
     else:
         approval = stream_of(builder).earlier.get(call_id, {}).get("approval")
-    reason = approval.get("reason") if isinstance(approval, dict) else None
+    reason = object_of(approval).get("reason")
     _answer(builder, event, {"status": "error", "outcome": "denied", "content": reason or DENIED})
 
 

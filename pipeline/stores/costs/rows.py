@@ -18,6 +18,7 @@ from pipeline.turns.thread_document import agent_configs, interruption, span
 from pipeline.turns.times import bounded, epoch_ms
 from pipeline.turns.tokens import COST, COUNTS, SUMMED_CALLS, counts, tier_of
 from topics import json_text
+from topics.json_text import objects
 from topics.turn_record import TurnRecord
 
 ERROR = "error"  # the interruption was caused by the agent's failure, not by the user or the network
@@ -42,11 +43,10 @@ def usage_rows(record: TurnRecord, prices: Prices = NONE) -> list[Row]:
     turn = record["turn"] or {}
     if turn.get("turn_type") != "agent":
         return []
-    messages = (with_partial(turn, billed=True) if PARTIAL in turn else turn).get("messages")
     everything = [
         message
-        for message in (messages if isinstance(messages, list) else [])
-        if isinstance(message, dict) and message.get("message_type") == "response"
+        for message in objects((with_partial(turn, billed=True) if PARTIAL in turn else turn).get("messages"))
+        if message.get("message_type") == "response"
     ]
     responses = [message for message in everything if PARTIAL not in message]
     timings: list[Mapping[str, int | None]] = [*record.get("timings", []), *({} for _ in responses)]
@@ -103,13 +103,11 @@ def _by_model(message: Mapping[str, Any]) -> list[tuple[dict[str, str], Mapping[
     usage = message.get("usage")
     if not isinstance(usage, dict):
         return [({}, {})]
-    models = usage.get("models")
-    if not isinstance(models, list) or not (some := [model for model in models if isinstance(model, dict)]):
-        return [({}, usage)]
     names = {"model_name": "model", "provider_name": "provider"}
     return [
-        ({name: entry[key] for name, key in names.items() if isinstance(entry.get(key), str)}, entry) for entry in some
-    ]
+        ({name: entry[key] for name, key in names.items() if isinstance(entry.get(key), str)}, entry)
+        for entry in objects(usage.get("models"))
+    ] or [({}, usage)]
 
 
 def _price(rows: Sequence[Row], prices: Prices, *, whole: bool) -> None:
@@ -185,9 +183,8 @@ CHARACTERS: Final = 4  # per token
 def estimated(turn: Mapping[str, Any]) -> dict[str, int] | None:
     """Return the tokens that an interrupted turn's calls without usage read and wrote; None where there are none."""
     read = written = context = 0
-    messages = with_partial({**turn}).get("messages")
-    for message in messages if isinstance(messages, list) else ():
-        if not isinstance(message, dict) or PURPOSE in message:
+    for message in objects(with_partial({**turn}).get("messages")):
+        if PURPOSE in message:
             continue
         known, size = counts(message.get("usage")), -(-_characters(message.get("parts")) // CHARACTERS)
         if known.keys() & {"input_tokens", "output_tokens"}:
@@ -200,6 +197,5 @@ def estimated(turn: Mapping[str, Any]) -> dict[str, int] | None:
 
 
 def _characters(parts: Any) -> int:
-    some = [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
-    values = [part.get(name) for part in some for name in ("content", "args")]
+    values = [part.get(name) for part in objects(parts) for name in ("content", "args")]
     return sum(len(value if type(value) is str else json_text.dumps(value)) for value in values if value is not None)

@@ -15,18 +15,7 @@ from functools import cache
 from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
-from sqlalchemy import (
-    Connection,
-    CursorResult,
-    Engine,
-    Executable,
-    ScalarResult,
-    Table,
-    Text,
-    bindparam,
-    func,
-    select,
-)
+from sqlalchemy import Connection, CursorResult, Engine, Executable, ScalarResult, Table, Text, bindparam, func, select
 from sqlalchemy.dialects.postgresql import asyncpg
 from sqlalchemy.dialects.sqlite import aiosqlite
 from sqlalchemy.engine import Dialect

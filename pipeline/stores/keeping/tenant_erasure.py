@@ -15,10 +15,10 @@ from pipeline.stores.archive.turn_archive import archives_of
 from pipeline.stores.content.store import ContentStore
 from pipeline.stores.database.keys import key_text, thread_of
 from pipeline.stores.database.schema import erased, expired, threads
+from pipeline.stores.database.sending import certain
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.erasure import Erased, erase_all, scrub
 from pipeline.stores.keeping.holding import held_threads
-from pipeline.stores.keeping.places import rows_left
 from pipeline.stores.tables_that_follow import BOOKS
 from pipeline.stores.threads.list_statements import of_tenant
 from pipeline.stores.threads.reading import erased_among
@@ -105,7 +105,7 @@ async def forget_tenant(settings: Settings, store: ThreadStore, tenant: str) -> 
 
 
 async def what_is_left(settings: Settings, store: ThreadStore, tenant: str) -> Left:
-    """Check every place of `pipeline.stores.keeping.places` that must be empty after an erasure. Raises StoreError."""
+    """Check every place that must be empty after an erasure (`docs/places.py`). Raises StoreError."""
     held = {key for key in await held_threads(store) if (key.tenant or "") == tenant}
     contents = ContentStore.of(settings)
     objects = 0
@@ -144,3 +144,11 @@ async def threads_of_tenant(store: ThreadStore, tenant: str) -> AsyncIterator[Th
         if not rows:
             return
         after = rows[-1].updated_at, rows[-1].id
+
+
+async def rows_left(store: ThreadStore, tenant: str) -> dict[str, int]:
+    """Return how many rows of each table contain data of a tenant."""
+    async with store.reading() as connection:
+        await certain(connection)
+        tables = [table for book in BOOKS for table in book.tables]
+        return {table.table: await table.left(connection, tenant) for table in tables if table.left is not None}

@@ -27,8 +27,8 @@ Row = dict[str, Any]
 
 def deleted(key: ThreadKey, reason: str, at: int) -> NoticeRecord:
     """Return the notice of a deletion."""
-    record: NoticeRecord = {"v": VERSION, "id": str(uuid4()), "type": THREAD_DELETED, "at": at, "data": {}}
-    record["data"] = {"reason": reason}
+    data = {"reason": reason}
+    record: NoticeRecord = {"v": VERSION, "id": str(uuid4()), "type": THREAD_DELETED, "at": at, "data": data}
     record["thread_id"] = key.thread_id
     if key.tenant:
         record["tenant"] = key.tenant

@@ -23,6 +23,7 @@ from pipeline.turns.pending import pending
 from pipeline.turns.requests import without_bodies
 from pipeline.turns.thread_document import GIVEN_UP, agent_configs, interruption, outgoing, role, span
 from topics import json_text, turn_record
+from topics.json_text import list_of, object_of
 from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
 from turnmill.identity import turn_id
@@ -105,7 +106,7 @@ def record_rows(record: TurnRecord, value: bytes | None = None, prices: Prices =
         usage=usage_rows(record, prices),
         key=key,
         version=Version(ranges_of(record), rank),
-        requests=requests if isinstance(requests, dict) else {},
+        requests=object_of(requests),
         family=frozenset(family),
     )
 
@@ -186,7 +187,7 @@ def starters(record: TurnRecord) -> set[str]:
     """Return the ids of the other threads that a record names as those that started its run."""
     its_id, named = record["thread_id"], set[str]()
     parent, links = record.get("parent"), record.get("links")
-    for link in (parent, *(links if isinstance(links, list) else ())):
+    for link in (parent, *list_of(links)):
         if not isinstance(link, dict):
             continue
         started = link is parent or (link.get("relation") == "spawned_from" and link.get("from", its_id) == its_id)
@@ -212,7 +213,7 @@ def prompt(turn: Mapping[str, Any] | None) -> str | None:
     if turn is None or turn.get("turn_type") != "user":
         return None
     for part in turn.get("parts") or ():
-        content = part.get("content") if isinstance(part, dict) else None
+        content = object_of(part).get("content")
         for text in content if isinstance(content, list) else [content]:
             if isinstance(text, str) and text.strip():
                 return snippet(text)

@@ -36,14 +36,7 @@ from sqlalchemy.sql.dml import Insert
 from pipeline.stores.database.expressions import BoundedSum, RowOneOf, row_one_of
 from pipeline.stores.database.ids import INSERT
 from pipeline.stores.database.keys import exact_name, id_and_tenant
-from pipeline.stores.database.schema import (
-    links,
-    threads,
-    turn_requests,
-    turns,
-    usage,
-    usage_names,
-)
+from pipeline.stores.database.schema import links, threads, turn_requests, turns, usage, usage_names
 from pipeline.stores.database.sending import Call
 from pipeline.stores.threads.rows import AGENT, COMPLETE, FACTS, ROLE_BITS, ThreadRow, TurnKey
 from topics import json_text

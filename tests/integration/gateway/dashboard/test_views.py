@@ -15,7 +15,7 @@ from pipeline.gateway.dashboard import views
 from pipeline.settings import Settings
 from pipeline.stores.accounts.views import forget_views
 from pipeline.stores.database.store import ThreadStore
-from pipeline.stores.keeping.places import rows_left
+from pipeline.stores.keeping.tenant_erasure import rows_left
 from tests.support.gateways import client, running
 
 VIEW = {"name": "failed", "address": "#/threads?status=interrupted&sort=cost"}

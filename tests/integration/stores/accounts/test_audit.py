@@ -14,9 +14,8 @@ from pipeline.settings import LAKE, load
 from pipeline.stores.accounts.audit import AuditQuery, add_audit, audit_between, audit_page, expire_audit, forget_audit
 from pipeline.stores.archive.audit import AuditArchive
 from pipeline.stores.database.store import ThreadStore
-from pipeline.stores.keeping.places import rows_left
 from pipeline.stores.keeping.tenant_erasure import AUDIT as ARCHIVED
-from pipeline.stores.keeping.tenant_erasure import erase_tenant, what_is_left
+from pipeline.stores.keeping.tenant_erasure import erase_tenant, rows_left, what_is_left
 from pipeline.stores.outbound.notices import due_notices, forget_notices
 from pipeline.stores.turns import write_turns
 from pipeline.worker.sinks.housekeeping import AUDIT_INTERVAL, AuditKeeping

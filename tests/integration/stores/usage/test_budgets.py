@@ -13,7 +13,7 @@ from pipeline.stores.database.expressions import MAX_INTEGER
 from pipeline.stores.database.schema import deleted_usage
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.erasure import delete_thread
-from pipeline.stores.keeping.places import rows_left
+from pipeline.stores.keeping.tenant_erasure import rows_left
 from pipeline.stores.outbound.notices import due_notices, notices_sent
 from pipeline.stores.threads.reading import count_rows
 from pipeline.stores.turns import write_turns

@@ -1,14 +1,13 @@
 """Every place that can contain content or identities of people: how it is erased and checked, how long data may stay.
 
-A test holds these tables against the schema, the catalog of topics and the settings: whatever is added there says here
-what becomes of it. `turnmill tenants check` walks them, and so does the table of docs/retention.md.
+The table of `retention.md` is made of these, and of the store's tables (`pipeline.stores.tables_that_follow`).
+`tests/contract/test_places.py` holds them against the schema, the catalog of topics and the settings: whatever is added
+there says here what becomes of it.
 """
 
 from dataclasses import dataclass
 from typing import Final
 
-from pipeline.stores.database.sending import certain
-from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.tables_that_follow import BOOKS, NOW
 
 
@@ -114,10 +113,3 @@ NOTHING_SAID: Final = frozenset(
         *("webhooks", "budgets", "prices", "gateway_oidc", "gateway_oidc_roles"),
     }
 )
-
-
-async def rows_left(store: ThreadStore, tenant: str) -> dict[str, int]:
-    """Return how many rows of each table contain data of a tenant."""
-    async with store.reading() as connection:
-        await certain(connection)
-        return {table.table: await table.left(connection, tenant) for table in TABLES if table.left is not None}
