@@ -4,25 +4,11 @@ Without shares, a tenant could use up a pool for all others. So all bounds acros
 searches the code for bounds that are not.
 """
 
-from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
-LEFT_FREE: Final = "a quarter and more stays free for the others"
-OLDEST_OF_MOST: Final = "where it is full, the oldest of the tenant that has most goes"
-
-
-@dataclass(frozen=True, slots=True)
-class Pool:
-    """A pool. `used_by`: the module that implements it; `full`: what happens to a tenant that has its whole share."""
-
-    name: str
-    unit: str
-    size: int
-    used_by: str
-    full: str
-    process: Literal["gateway", "worker"] = "gateway"
-    share: str = LEFT_FREE
-
+from turnmill import pools
+from turnmill.limits import LISTED_BYTES, OVER_BYTES
+from turnmill.pools import LEFT_FREE, OLDEST, OLDEST_OF_MOST, Pool, memory
 
 BODIES: Final = Pool(
     "bodies of the proxy",
@@ -30,22 +16,6 @@ BODIES: Final = Pool(
     268_435_456,
     "pipeline.gateway.proxy.bodies",
     "its request is answered 503 with Retry-After",
-)
-CAPTURES: Final = Pool(
-    "captured calls that are to be read",
-    "bytes",
-    33_554_432,
-    "turnmill.capture.passing",
-    "its call is passed on and not captured, or with a gap",
-)
-# About 10 MB, and at most 26 MB of what requests in threads leave out.
-CONVERSATIONS: Final = Pool(
-    "conversations of the proxy that are remembered",
-    "answers",
-    20_000,
-    "turnmill.capture.conversations",
-    "its oldest are forgotten",
-    share=OLDEST_OF_MOST,
 )
 # Or half of of TURNMILL_SPOOL_BYTES, since records are larger than the bodies that they come from.
 SPOOL: Final = Pool(
@@ -104,20 +74,13 @@ HELD: Final = Pool(
     "pipeline.gateway.proxy.passing",
     "its call is answered 429 at once",
 )
-COMMANDS: Final = Pool(
-    "commands to runs that are remembered",
-    "bytes",
-    67_108_864,
-    "pipeline.gateway.control.memory",
+COMMANDS: Final = memory(
+    *("commands to runs that are remembered", 64, "pipeline.gateway.control.memory"),
     "its command is answered 429 with Retry-After; of what is over, the state of its oldest is no longer told",
-    share=OLDEST_OF_MOST,
 )
-CLAIMS: Final = Pool(
-    "answers of which the first counts",
-    "bytes",
-    67_108_864,
-    "turnmill.control.claims",
-    "its answer is answered 429 with Retry-After",
+CLAIMS: Final = memory(
+    *("answers of which the first counts", 64, "turnmill.control.claims"),
+    *("its answer is answered 429 with Retry-After", LEFT_FREE),
 )
 COMMAND_STREAMS: Final = Pool(
     "streams of commands to publishers",
@@ -129,4 +92,56 @@ COMMAND_STREAMS: Final = Pool(
 RERUNS: Final = Pool(
     "answers that are asked for again", "slots", 8, "pipeline.gateway.rerun.routes", "its request waits"
 )
-POOLS: Final = tuple(pool for pool in tuple(globals().values()) if isinstance(pool, Pool))
+CALLERS: Final = memory(
+    "rates of callers", 8, "pipeline.gateway.access.limits", "their next requests may come at once", OLDEST
+)
+AUDITED: Final = memory(
+    *("entries of the audit log that wait for the store", 32, "pipeline.stores.accounts.audit"),
+    *("further entries of it are lost, and counted", LEFT_FREE, "any"),
+)
+SEEN: Final = memory(
+    *("refusals and reads of a minute that are in the audit log", 32, "pipeline.stores.accounts.audit"),
+    *("an entry has the number of its further ones", LEFT_FREE, "any"),
+)
+ERASED: Final = memory("threads deleted or not", 8, "pipeline.gateway.live.erased", "the store is asked again")
+# Or TURNMILL_GATEWAY_LIVE_BYTES.
+RECENT: Final = memory(
+    "newest events", 64, "pipeline.gateway.live.recent_events", "what lies further back is read from the topic", OLDEST
+)
+# A megabyte of `[],[],…` takes 22 MB as objects.
+FRESH: Final = memory(
+    "newest events, decoded", 2, "pipeline.gateway.live.recent_events", "each reader decodes them", OLDEST
+)
+LATE: Final = memory(
+    *("records that come while a reader of the gateway reads earlier ones", 32, "pipeline.gateway.live.follower"),
+    *("they are read from the topic", LEFT_FREE),
+)
+FIGURES: Final = memory(
+    *("live figures by second", 64, "pipeline.gateway.dashboard.figures"),
+    *("its models and agents are summed as `other`; of all, the oldest seconds go", OLDEST),
+)
+COUNTED: Final = memory(
+    "turns in live figures", 16, "pipeline.gateway.dashboard.figures", "they are counted again if they come again"
+)
+OPEN_USE: Final = memory(
+    "what open runs have used", 32, "pipeline.gateway.control.budget_stops", "budgets count them once they are stored"
+)
+# The smaller ones are those of commands; live streams have 128 MB of finished runs.
+OPEN_RUNS: Final = memory(
+    *("open runs", LISTED_BYTES / 1_048_576, "pipeline.assembly.run_list", "they are not listed until they go on"),
+    "where it is full, the newest of the tenant that has most go",
+)
+OVER_RUNS: Final = memory("finished runs", OVER_BYTES / 1_048_576, "pipeline.assembly.run_list", "streams begin later")
+SEGMENTS: Final = memory(
+    "segments of open runs", 32, "pipeline.assembly.run_list", "a run that is given up is listed until its mark", OLDEST
+)
+SILENCES: Final = memory("usual silences of agents", 16, "pipeline.assembly.usual_silence", "they are learnt anew")
+FITTING: Final = memory("prices that fit", 4, "pipeline.policies.prices", "they are looked for again", process="any")
+WARNINGS: Final = memory(
+    "warnings of late", 0.25, "pipeline.observability.logs", "they are logged again", OLDEST, "any"
+)
+BURIED: Final = memory(
+    *("records with a dead letter of a webhook", 1, "pipeline.worker.webhooks.delivery"),
+    *("a further letter has the record again", OLDEST_OF_MOST, "worker"),
+)
+POOLS: Final = tuple(pool for pool in (*vars(pools).values(), *globals().values()) if isinstance(pool, Pool))

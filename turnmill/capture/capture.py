@@ -271,7 +271,7 @@ class Capture(QueueReader[CapturedCall]):
         del self._open[call]
         key = (state.asked.scope, state.position.thread, state.position.run)
         self._conversations.failed(state.position, state.asked, state.exchange.response_id)
-        timer = self._loop.call_later(verdict.again_within, self._passing.put, call, "given up", (key,), 0)
+        timer = self._loop.call_later(verdict.again_within, self._passing.put, call, "given up", (key,), 0, call.tenant)
         self._held[key] = _FailedRun(state, verdict, timer)
 
     async def _given_up(self, key: tuple[str, str, str]) -> None:
