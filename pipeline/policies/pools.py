@@ -137,6 +137,11 @@ SEGMENTS: Final = memory(
 )
 SILENCES: Final = memory("usual silences of agents", 16, "pipeline.assembly.usual_silence", "they are learnt anew")
 FITTING: Final = memory("prices that fit", 4, "pipeline.policies.prices", "they are looked for again", process="any")
+LABELS: Final = memory(
+    "values of metrics' labels", 32, "pipeline.observability.metrics", "they are counted as `other`", LEFT_FREE, "any"
+)
+LISTED: Final = memory("listed prices", 4, "pipeline.stores.costs.prices", "they are looked for again", process="any")
+FACETS: Final = memory("words of the index", 4, "pipeline.stores.search.query", "they are made again", process="any")
 WARNINGS: Final = memory(
     "warnings of late", 0.25, "pipeline.observability.logs", "they are logged again", OLDEST, "any"
 )
