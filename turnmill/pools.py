@@ -36,6 +36,8 @@ FOLLOWERS: Final = memory("which captured call follows which", 16, "a branch is 
 NAMED: Final = memory("runs that captured calls have named", 8, "the name, used again, is no new run")
 LEFT_OUT: Final = memory("what a next request leaves out", 32, "the next request is stored without it")
 FAILED: Final = memory("failed calls", 8, "another attempt is another run")
+RETRIED: Final = memory("runs of failed calls that may go on", 16, "its oldest end: another attempt is another run")
+STOPPED: Final = memory("stopped calls of late", 4, "another attempt is not stopped before it is sent", OLDEST)
 HEARD: Final = memory("commands that came before their run", 4, "a gateway repeats open ones", process="any")
 STREAMED: Final = memory("runs that requests have named", 8, "a name, used again, is no new run", process="publisher")
 LOGGED: Final = memory("log lines of late", 1, "they are written again", OLDEST, "any")

@@ -192,9 +192,9 @@ class Conversations:
         rest = [] if response_id is None else [("the rest of", response_id)]
         self._failed.add(asked.scope, position, [*keys, *rest])
 
-    def given_up(self, position: CallPlace, asked: Asked) -> None:
+    def given_up(self, scope: str, position: CallPlace, attempt: object) -> None:
         """Forget a failed call that was not retried."""
-        self._failed.drop(asked.scope, position, asked.attempt)
+        self._failed.drop(scope, position, attempt)
 
     def _before(self, asked: Asked) -> _Answered | None:
         """Return the call whose messages and answer the request begins with."""

@@ -137,7 +137,7 @@ PARTS: Final = (
         listeners=("proxy.publishing:Sharing",),
         pools=(
             *(pools.BODIES, pools.HELD, captured.CAPTURES, captured.FAILED, captured.ANSWERS, captured.FOLLOWERS),
-            *(captured.NAMED, captured.LEFT_OUT),
+            *(captured.NAMED, captured.LEFT_OUT, captured.RETRIED, captured.STOPPED),
         ),
         layer="proxy.upstreams:PathToken",
     ),

@@ -104,7 +104,7 @@ def test_retries_are_one_run() -> None:
     assert again == CallPlace("r1", "r1", again=True)
     assert known.place(first, "r5") == CallPlace("r5", "r5"), "one failure, one retry"
     known.failed(place, first)
-    known.given_up(place, first)
+    known.given_up(first.scope, place, first.attempt)
     assert known.place(first, "r6").run == "r6"
 
 
