@@ -27,7 +27,7 @@ from pipeline.gateway.problems import KINDS
 from pipeline.gateway.serving.app import create_app
 from pipeline.observability import metrics
 from pipeline.policies import prices
-from pipeline.policies.pools import LEFT_FREE, OLDEST_OF_MOST, POOLS
+from pipeline.policies.pools import POOLS
 from pipeline.settings import Settings, table
 from pipeline.turns.tokens import COST_SPELLINGS, SPELLINGS
 from pipeline.worker.host.roles import ROLES, Role
@@ -36,6 +36,7 @@ from turnmill import limits
 from turnmill.command_line import COMMANDS
 from turnmill.credentials import variable
 from turnmill.extras import CLIENT
+from turnmill.pools import LEFT_FREE
 
 DOCS: Final = Path(__file__).parent
 BOUNDING: Final = (  # settings that bound what `turnmill.limits` does
@@ -350,14 +351,14 @@ pip install './turnmill[demo]' {SERVER} && turnmill demo
 """
 
 
-SHARES: Final = {LEFT_FREE: "", OLDEST_OF_MOST: OLDEST_OF_MOST}  # the page says the first one above the table
-
-
 def pools_table() -> str:
     """Every pool that tenants share."""
     header = ("pool", "of a", "size", "share of a tenant", "a tenant that has its share")
     sizes = ((one, f"{one.size:,} {one.unit}") for one in POOLS)
-    return markdown(header, ((one.name, one.process, size, SHARES[one.share], one.full) for one, size in sizes))
+    return markdown(
+        header,
+        ((one.name, one.process, size, "" if one.share == LEFT_FREE else one.share, one.full) for one, size in sizes),
+    )
 
 
 def rooms_table() -> str:

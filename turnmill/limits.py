@@ -120,8 +120,9 @@ USAGE_ROWS: Final = 200_000
 TREE_THREADS: Final = 500
 """Threads in a response that shows a thread with those that it has spawned."""
 
-LISTED_RUNS: Final = 20_000
-"""Open runs that a gateway or worker lists; beyond it, runs of the tenant with the most runs are left out."""
+LISTED_BYTES: Final = 67_108_864
+"""Memory for the open runs that a gateway or worker lists, 20,000 or more; beyond it, runs of the tenant with the most
+are left out."""
 
 LISTED_MARKS: Final = 500_000
 """Closed runs that the list of runs remembers, so that a late record doesn't reopen them."""

@@ -11,7 +11,6 @@ Finished runs are remembered for a while, too: they may go on, and readers of th
 began.
 """
 
-from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,14 +18,17 @@ from typing import Any, Final
 
 from pipeline.assembly.marks import Marks
 from pipeline.assembly.usual_silence import UsualSilence
+from pipeline.policies.pools import OPEN_RUNS, OVER_RUNS, SEGMENTS
 from topics import state
 from topics.state import Closed, RunKey, Segment
 from topics.thread_key import ThreadKey
 from turnmill.errors import InvalidRecord
-from turnmill.limits import LISTED_MARKS, LISTED_RUNS, NAME_CHARACTERS, OVER_BYTES
+from turnmill.limits import LISTED_MARKS, NAME_CHARACTERS
+from turnmill.remembered import Remembered
 from turnmill.wire.envelope import decode
 
 PER_RUN, PER_CHARACTER = 900, 4  # bytes of memory of a run, and of each character of its names
+SHED_FRACTION: Final = 20  # a part of the window after which it is looked again for runs that are older
 REMOVED_FRACTION: Final = 20  # one in so many of a tenant's runs is removed if there is no more room
 
 
@@ -36,7 +38,7 @@ class ListedRun:
 
     `events`: their number up to the newest one seen; `offset`: of its newest record; `first`: offset of the first
     record seen in `partition`, or named by a segment; `elsewhere`: the same of other partitions, where a producer
-    scattered the run; `seq`: of the first event seen.
+    scattered the run; `seq`: of the first event seen; `segments`: on the state topic.
     """
 
     key: RunKey
@@ -59,6 +61,7 @@ class ListedRun:
     text: str = ""  # the end of its text, kept while a client follows the run
     partition: int = 0
     elsewhere: dict[int, int] | None = None
+    segments: int = 0
 
     @property
     def thread(self) -> ThreadKey:
@@ -79,49 +82,46 @@ class ListedRun:
 
 
 class RunList:
-    """The open runs, at most `most`.
+    """The open runs.
 
-    Beyond that, those with the newest records are removed, of the tenant with the most runs: their next record adds
-    them again. `left_out` counts them.
+    Beyond their bytes, those with the newest records are removed, of the tenant whose runs take most: their next record
+    adds them again. `left_out` counts them.
 
-    Finished runs, longest silence first, are removed after `window` ms, or if they take more than `room` bytes.
+    Finished runs, longest silence first, are removed after `window` ms, or beyond the bytes of `over`.
     """
 
-    def __init__(self, reopen_ms: int, usual: UsualSilence, most: int = LISTED_RUNS) -> None:
+    def __init__(self, reopen_ms: int, usual: UsualSilence) -> None:
         self.usual = usual
         self.left_out = 0
         self.window = reopen_ms
-        self.room = OVER_BYTES
+        self.over: Remembered[RunKey, ListedRun] = Remembered(OVER_RUNS, _size)  # longest silence first
         self.now = 0  # broker ms of the newest record
         self._reopen = reopen_ms
-        self._most = most
-        self._open: dict[RunKey, ListedRun] = {}
-        self._over: OrderedDict[RunKey, ListedRun] = OrderedDict()  # longest silence first
-        self._over_bytes = 0
+        self._shed_at = 0
+        self._open: Remembered[RunKey, ListedRun] = Remembered(OPEN_RUNS, _size)
         self._of_id: dict[str, dict[RunKey, ListedRun]] = {}  # thread id -> open and finished runs
         self._marks = Marks()
-        self._segments: dict[bytes, RunKey] = {}  # key on the state topic -> run
-        self._spilled: Counter[RunKey] = Counter()  # number of segments of each run
+        self._segments: Remembered[bytes, RunKey] = Remembered(SEGMENTS)  # key on the state topic -> run
 
     def __len__(self) -> int:
         return len(self._open)
 
     def __iter__(self) -> Iterator[ListedRun]:
-        return iter(self._open.values())
+        return iter(self._open)
 
     def of_thread(self, thread: ThreadKey, since: int) -> dict[str, ListedRun]:
         """Return a thread's runs that are open or had a record since then, by id, in the order in which they began."""
         runs = [
             run
             for key, run in self._of_id.get(thread.thread_id, {}).items()
-            if (key.tenant or None) == thread.tenant and (run.last_at >= since or key in self._open)
+            if (key.tenant or None) == thread.tenant and (run.last_at >= since or self._is_open(key))
         ]
         return {run.key.run_id: run for run in sorted(runs, key=lambda run: (run.started_at, run.first))}
 
     def threads(self, thread_id: str, since: int) -> set[ThreadKey]:
         """Return the threads with this id that have such runs, one for each tenant."""
         runs = self._of_id.get(thread_id, {}).items()
-        return {run.thread for key, run in runs if run.last_at >= since or key in self._open}
+        return {run.thread for key, run in runs if run.last_at >= since or self._is_open(key)}
 
     def take_event(self, value: bytes | None, offset: int, at: int, partition: int = 0) -> None:
         """Take a record of the events topic. A malformed one opens no run."""
@@ -150,7 +150,7 @@ class RunList:
             return run
         run = self._fold(run, key, envelope, offset, at, partition)
         if past or late:
-            if key not in self._open:
+            if not self._is_open(key):
                 self._rest(run)
         else:
             self._opens(run, offset)
@@ -184,13 +184,16 @@ class RunList:
                 run.started_at = min(run.started_at, segment.clocks.opened)
                 if known is None:
                     run.longest = None  # a segment does not have the times of its records
-        if name not in self._segments:
-            self._segments[name] = key
-            self._spilled[key] += 1
+        if self._segments.get("", name) is None and (known := self._known(key)) is not None:
+            self._segments.put("", name, key)
+            known.segments += 1
         self._look_at(key)
 
     def _known(self, key: RunKey) -> ListedRun | None:
-        return self._open.get(key) or self._over.get(key)
+        return self._open.get(key.tenant, key) or self.over.get(key.tenant, key)
+
+    def _is_open(self, key: RunKey) -> bool:
+        return self._open.get(key.tenant, key) is not None
 
     def _fold(
         self, run: ListedRun | None, key: RunKey, envelope: dict[str, Any], offset: int, at: int, partition: int
@@ -222,12 +225,12 @@ class RunList:
     def _opens(self, run: ListedRun, offset: int) -> None:
         """Add a run to the open ones; `offset`: of a record that the assembler applies."""
         run.offset = max(offset, run.offset)
-        if self._over.pop(run.key, None) is not None:
-            self._over_bytes -= _size(run.key)
-        self._open[run.key] = run
+        self.over.pop(run.key.tenant, run.key)
+        if not self._is_open(run.key):
+            self._open.put(run.key.tenant, run.key, run)
 
     def _look_at(self, key: RunKey) -> None:
-        if (run := self._open.get(key)) is not None:
+        if (run := self._open.get(key.tenant, key)) is not None:
             self._settle(run, self._marks.get(key))
 
     def _settle(self, run: ListedRun, closed: Closed | None) -> None:
@@ -244,48 +247,41 @@ class RunList:
 
     def _rest(self, run: ListedRun) -> None:
         """Remember a run that is not open, or not listed, for a while."""
-        self._open.pop(run.key, None)
-        if run.key not in self._over:
-            self._over[run.key] = run
-            self._over_bytes += _size(run.key)
-        self._over.move_to_end(run.key)
-        while self._over:
-            key, oldest = next(iter(self._over.items()))
-            if self._over_bytes <= self.room and oldest.last_at >= self.now - self.window:
-                return
-            del self._over[key]
-            self._over_bytes -= _size(key)
-            of_id = self._of_id[key.thread_id]
-            del of_id[key]
+        tenant, key = run.key.tenant, run.key
+        self._open.pop(tenant, key)
+        self.over.pop(tenant, key)
+        forgotten = self.over.put(tenant, key, run)
+        if self.now - self._shed_at > self.window // SHED_FRACTION:
+            self._shed_at = self.now
+            forgotten += self.over.shed(lambda run: run.last_at < self.now - self.window)
+        for known in forgotten:
+            of_id = self._of_id[known.key.thread_id]
+            del of_id[known.key]
             if not of_id:
-                del self._of_id[key.thread_id]
+                del self._of_id[known.key.thread_id]
 
     def _remove(self, name: bytes) -> None:
         """Take a tombstone. A run that has lost all its segments was given up."""
-        key = self._segments.pop(name, None)
-        if key is not None:
-            self._spilled[key] -= 1
-            if not self._spilled[key]:
-                del self._spilled[key]
-                if (run := self._open.get(key)) is not None:
-                    self._rest(run)
+        key = self._segments.pop("", name)
+        if key is not None and (run := self._known(key)) is not None:
+            run.segments -= 1
+            if not run.segments and self._is_open(key):
+                self._rest(run)
         with suppress(InvalidRecord):
             if (mark := state.mark_of(name)) is not None:
                 self._marks.remove_entry(*mark)
 
     def _keep_within_bounds(self) -> None:
-        if len(self._open) <= self._most:
+        if self._open.shares.total <= self._open.size:
             return
-        tenants = Counter(key.tenant for key in self._open)
-        tenant = max(tenants, key=lambda name: tenants[name])
-        theirs = sorted((run for run in self if run.key.tenant == tenant), key=lambda run: run.last_at)
+        theirs = sorted((run for _, run in self._open.of(self._open.shares.most())), key=lambda run: run.last_at)
         for run in theirs[-(len(theirs) // REMOVED_FRACTION + 1) :]:
             self._rest(run)
             self.left_out += 1
 
 
-def _size(key: RunKey) -> int:
-    return PER_RUN + PER_CHARACTER * sum(map(len, filter(None, key)))
+def _size(run: ListedRun) -> int:
+    return PER_RUN + PER_CHARACTER * sum(map(len, filter(None, run.key)))
 
 
 def kind_of(event: Any) -> str | None:

@@ -5,16 +5,19 @@ The silence of a run is the longest time between two of its records. An agent's 
 silent for too long if a tool takes a minute, as usual for this agent; a hanging run is detected whatever its deadline.
 """
 
-from collections import OrderedDict, deque
+from collections import deque
 from dataclasses import dataclass, field
 from typing import Final
+
+from pipeline.policies.pools import SILENCES
+from turnmill.remembered import Remembered
 
 MIN_RUNS: Final = 20  # runs
 MAX_RUNS: Final = 100  # runs of an agent that are remembered
 QUANTILE: Final = 0.95
 FACTOR: Final = 2
 MIN_MS: Final = 10_000
-MAX_AGENTS: Final = 2_000  # that are remembered; beyond that, the one whose last run ended longest ago is removed
+SEEN_BYTES: Final = 4_500  # of memory, of what is known of an agent
 
 Agent = tuple[str | None, str]  # tenant, agent_id
 
@@ -26,24 +29,21 @@ class _Seen:
 
 
 class UsualSilence:
-    """The usual silence of each agent. Memory is bounded."""
+    """The usual silence of each agent."""
 
-    def __init__(self, agents: int = MAX_AGENTS) -> None:
-        self._most = agents
-        self._seen: OrderedDict[Agent, _Seen] = OrderedDict()
+    def __init__(self) -> None:
+        self._seen: Remembered[str, _Seen] = Remembered(SILENCES, lambda _: SEEN_BYTES)
 
     def add(self, agent: Agent, longest: int) -> None:
         """Add a finished run of this agent; `longest`: its longest silence."""
-        seen = self._seen.setdefault(agent, _Seen())
-        self._seen.move_to_end(agent)
+        seen = self._seen.pop(*agent) or _Seen()
+        self._seen.put(*agent, seen)
         seen.longest.append(longest)
         if len(seen.longest) >= MIN_RUNS:
             ordered = sorted(seen.longest)
             seen.usual = max(MIN_MS, FACTOR * ordered[int(QUANTILE * (len(ordered) - 1))])
-        if len(self._seen) > self._most:
-            self._seen.popitem(last=False)
 
     def of(self, agent: Agent) -> int | None:
         """Return the silence beyond which a run of this agent is marked; None if too few runs were seen."""
-        seen = self._seen.get(agent)
+        seen = self._seen.get(*agent)
         return None if seen is None else seen.usual

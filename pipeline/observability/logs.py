@@ -13,11 +13,14 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from pipeline.observability.audit import audit
+from pipeline.policies.pools import WARNINGS
 from topics import json_text
 from turnmill.kafka.client_log import QUIET, Chatter
+from turnmill.remembered import Remembered
 
 IDS: Final = ("thread_id", "run_id", "trace_id")
 INTERVAL: Final = 60.0  # seconds
+KIND_BYTES: Final = 150  # of memory, of what is known of a kind
 
 
 class JsonFormatter(logging.Formatter):
@@ -74,21 +77,21 @@ class _Kind:
 class RepeatedWarning:
     """A warning that is logged at most `most` times in INTERVAL seconds for each kind.
 
-    The first line after a pause has the number of lines that were left out. All kinds are remembered, so there must be
-    few.
+    The first line after a pause has the number of lines that were left out.
     """
 
     def __init__(self, log: logging.Logger, most: int = 1) -> None:
         self._log = log
         self._most = most
-        self._kinds: dict[str, _Kind] = {}
+        self._kinds: Remembered[str, _Kind] = Remembered(WARNINGS, lambda _: KIND_BYTES)
 
     def __call__(
         self, kind: str, message: str, *values: object, extra: Callable[[], dict[str, Any]] | None = None
     ) -> None:
         """Log `message % values` with the fields that `extra` returns, unless enough of its kind was logged lately."""
         now = time.monotonic()
-        state = self._kinds.setdefault(kind, _Kind(now + INTERVAL))
+        if (state := self._kinds.get("", kind)) is None:
+            self._kinds.put("", kind, state := _Kind(now + INTERVAL))
         left_out = 0
         if now >= state.ends:
             left_out, state.ends, state.lines, state.left_out = state.left_out, now + INTERVAL, 0, 0

@@ -10,11 +10,13 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib.metadata import version
 from threading import Lock
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, disable_created_metrics
 
+from pipeline.policies.pools import LABELS
 from topics import CORE
+from turnmill.remembered import Remembered
 
 Kind = Literal["counter", "gauge", "histogram"]
 
@@ -371,8 +373,8 @@ class _Bounds:
 
     def __init__(self, values: int) -> None:
         self._values = values
-        self._known: dict[str, set[str]] = {label: {UNKNOWN, OTHER} for label in OPEN_LABELS}
-        self._series: dict[str, set[tuple[str, ...]]] = {}
+        self._known: Remembered[str, bool] = Remembered(LABELS)  # by label
+        self._series: Remembered[tuple[str, ...], bool] = Remembered(LABELS)  # by metric
         self._lock = Lock()
 
     def fit(self, metric: Metric, labels: dict[str, str | None]) -> tuple[str, ...]:
@@ -384,23 +386,23 @@ class _Bounds:
             raise ValueError(f"{metric.name} has the labels {metric.labels}, not {tuple(labels)}")
         with self._lock:
             values = tuple(self._named(name, labels[name]) for name in metric.labels)
-            series = self._series.setdefault(metric.name, set())
-            if values not in series:
-                if len(series) >= self._values * SERIES_PER_VALUE:
-                    pairs = zip(metric.labels, values, strict=True)
-                    return tuple(OTHER if name in OPEN_LABELS else value for name, value in pairs)
-                series.add(values)
+            if not self._counts(self._series, metric.name, values, self._values * SERIES_PER_VALUE):
+                pairs = zip(metric.labels, values, strict=True)
+                return tuple(OTHER if name in OPEN_LABELS else value for name, value in pairs)
             return values
 
     def _named(self, label: str, value: str | None) -> str:
         if not value:
             return UNKNOWN
-        known = self._known.get(label)
-        if known is None:
+        if label not in OPEN_LABELS:
             return value
         text = value[:MAX_VALUE_LENGTH].encode("utf-8", "replace").decode()
-        if text not in known:
-            if len(known) >= self._values + 2:
-                return OTHER
-            known.add(text)
-        return text
+        return text if text in (UNKNOWN, OTHER) or self._counts(self._known, label, text, self._values) else OTHER
+
+    def _counts(self, memory: Remembered[Any, bool], scope: str, value: Any, most: int) -> bool:
+        """Return True if a value is counted by name."""
+        if memory.get(scope, value) is None:
+            if memory.count(scope) >= most or not memory.has_bytes(value, value=True):
+                return False
+            memory.put(scope, value, value=True)
+        return True

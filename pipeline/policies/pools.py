@@ -4,56 +4,20 @@ Without shares, a tenant could use up a pool for all others. So all bounds acros
 searches the code for bounds that are not.
 """
 
-from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
-LEFT_FREE: Final = "a quarter and more stays free for the others"
-OLDEST_OF_MOST: Final = "where it is full, the oldest of the tenant that has most goes"
-
-
-@dataclass(frozen=True, slots=True)
-class Pool:
-    """A pool. `used_by`: the module that implements it; `full`: what happens to a tenant that has its whole share."""
-
-    name: str
-    unit: str
-    size: int
-    used_by: str
-    full: str
-    process: Literal["gateway", "worker"] = "gateway"
-    share: str = LEFT_FREE
-
+from turnmill import pools
+from turnmill.limits import LISTED_BYTES, OVER_BYTES
+from turnmill.pools import LEFT_FREE, MIB, NEWEST_OF_MOST, OLDEST, Pool, memory
 
 BODIES: Final = Pool(
-    "bodies of the proxy",
-    "bytes",
-    268_435_456,
-    "pipeline.gateway.proxy.bodies",
-    "its request is answered 503 with Retry-After",
+    *("bodies of the proxy", "bytes", 268_435_456),
+    *("pipeline.gateway.proxy.bodies", "its request is answered 503 with Retry-After"),
 )
-CAPTURES: Final = Pool(
-    "captured calls that are to be read",
-    "bytes",
-    33_554_432,
-    "turnmill.capture.passing",
-    "its call is passed on and not captured, or with a gap",
-)
-# About 10 MB, and at most 26 MB of what requests in threads leave out.
-CONVERSATIONS: Final = Pool(
-    "conversations of the proxy that are remembered",
-    "answers",
-    20_000,
-    "turnmill.capture.conversations",
-    "its oldest are forgotten",
-    share=OLDEST_OF_MOST,
-)
-# Or half of of TURNMILL_SPOOL_BYTES, since records are larger than the bodies that they come from.
+# Or half of TURNMILL_SPOOL_BYTES, since records are larger than the bodies that they come from.
 SPOOL: Final = Pool(
-    "uploads while the broker is away",
-    "bytes",
-    536_870_912,
-    "pipeline.gateway.intake.uploads",
-    "its upload is answered 503 with Retry-After",
+    *("uploads while the broker is away", "bytes", 536_870_912),
+    *("pipeline.gateway.intake.uploads", "its upload is answered 503 with Retry-After"),
 )
 # The others wait, so that connections to the store remain for everything else.
 SEARCHES: Final = Pool(
@@ -66,67 +30,56 @@ ASIDE: Final = Pool(
 # Each holds a whole thread in memory.
 READS: Final = Pool("stored threads that are read", "slots", 4, "pipeline.gateway.state", "its request waits")
 READERS: Final = Pool(
-    "consumers of live streams that read what lies further back",
-    "slots",
-    4,
-    "pipeline.gateway.live.tail",
-    "its stream waits for its next page",
+    *("consumers of live streams that read what lies further back", "slots", 4),
+    *("pipeline.gateway.live.tail", "its stream waits for its next page"),
 )
 DELIVERIES: Final = Pool(
-    "deliveries of webhooks that are under way",
-    "slots",
-    32,
-    "pipeline.worker.webhooks.delivery",
-    "its deliveries wait in the store",
-    process="worker",
+    *("deliveries of webhooks that are under way", "slots", 32),
+    *("pipeline.worker.webhooks.delivery", "its deliveries wait in the store", "worker"),
 )
 LOOKUPS: Final = Pool(
-    "look-ups of webhooks' names",
-    "slots",
-    8,
-    "pipeline.worker.webhooks.sender",
-    "its delivery waits, and is tried again later",
-    process="worker",
+    *("look-ups of webhooks' names", "slots", 8),
+    *("pipeline.worker.webhooks.sender", "its delivery waits, and is tried again later", "worker"),
 )
 # Each holds a record of the turns topic in memory.
 LETTERS: Final = Pool(
-    "dead letters of webhooks that are made",
-    "slots",
-    4,
-    "pipeline.worker.webhooks.delivery",
-    "its dead letter waits",
-    process="worker",
+    *("dead letters of webhooks that are made", "slots", 4),
+    *("pipeline.worker.webhooks.delivery", "its dead letter waits", "worker"),
 )
 HELD: Final = Pool(
-    "calls of the proxy that wait for the answer to a budget's question",
-    "calls",
-    1_000,
-    "pipeline.gateway.proxy.passing",
-    "its call is answered 429 at once",
+    *("calls of the proxy that wait for the answer to a budget's question", "calls", 1_000),
+    *("pipeline.gateway.proxy.passing", "its call is answered 429 at once"),
 )
-COMMANDS: Final = Pool(
-    "commands to runs that are remembered",
-    "bytes",
-    67_108_864,
-    "pipeline.gateway.control.memory",
-    "its command is answered 429 with Retry-After; of what is over, the state of its oldest is no longer told",
-    share=OLDEST_OF_MOST,
-)
-CLAIMS: Final = Pool(
-    "answers of which the first counts",
-    "bytes",
-    67_108_864,
-    "turnmill.control.claims",
-    "its answer is answered 429 with Retry-After",
-)
+COMMANDS: Final = memory("commands to runs", 64, "it is answered 429; of what is over, the oldest is no longer told")
+CLAIMS: Final = memory("answers of which the first counts", 64, "it is answered 429 with Retry-After", LEFT_FREE)
 COMMAND_STREAMS: Final = Pool(
-    "streams of commands to publishers",
-    "streams",
-    20_000,
-    "pipeline.gateway.control.streams",
-    "its publisher is answered 429, and asks again",
+    *("streams of commands to publishers", "streams", 20_000),
+    *("pipeline.gateway.control.streams", "its publisher is answered 429, and asks again"),
 )
 RERUNS: Final = Pool(
     "answers that are asked for again", "slots", 8, "pipeline.gateway.rerun.routes", "its request waits"
 )
-POOLS: Final = tuple(pool for pool in tuple(globals().values()) if isinstance(pool, Pool))
+CALLERS: Final = memory("rates of callers", 8, "their next requests may come at once", OLDEST)
+AUDITED: Final = memory("entries on their way to the audit log", 32, "further ones are counted", LEFT_FREE, "any")
+SEEN: Final = memory("refusals and reads of a minute", 32, "the audit log has the number of more", LEFT_FREE, "any")
+ERASED: Final = memory("threads deleted or not", 8, "the store is asked again")
+# Or TURNMILL_GATEWAY_LIVE_BYTES.
+RECENT: Final = memory("newest events", 64, "what lies further back is read from the topic", OLDEST)
+# A megabyte of `[],[],…` takes 22 MB as objects.
+FRESH: Final = memory("newest events, decoded", 2, "each reader decodes them", OLDEST)
+LATE: Final = memory("records that come while earlier ones are read", 32, "they are read again", LEFT_FREE)
+FIGURES: Final = memory("live figures", 64, "its models are summed as `other`; the oldest seconds go", OLDEST)
+COUNTED: Final = memory("turns in live figures", 16, "they are counted again if they come again")
+OPEN_USE: Final = memory("what open runs have used", 32, "budgets count them once they are stored")
+# Live streams have 128 MB of finished runs.
+OPEN_RUNS: Final = memory("open runs", LISTED_BYTES / MIB, "its newest are not listed until they go on", NEWEST_OF_MOST)
+OVER_RUNS: Final = memory("finished runs", OVER_BYTES / MIB, "streams begin later")
+SEGMENTS: Final = memory("segments of open runs", 32, "a run that is given up is listed until its mark", OLDEST)
+SILENCES: Final = memory("usual silences of agents", 16, "they are learnt anew")
+FITTING: Final = memory("prices that fit", 4, "they are looked for again", process="any")
+LABELS: Final = memory("values of metrics' labels", 32, "they are counted as `other`", LEFT_FREE, "any")
+LISTED: Final = memory("listed prices", 4, "they are looked for again", process="any")
+FACETS: Final = memory("words of the index", 4, "they are made again", process="any")
+WARNINGS: Final = memory("warnings of late", 0.25, "they are logged again", OLDEST, "any")
+BURIED: Final = memory("records with a dead letter", 1, "a further letter has it again", process="worker")
+POOLS: Final = tuple(pool for pool in (*vars(pools).values(), *globals().values()) if isinstance(pool, Pool))

@@ -1,14 +1,17 @@
 """Configured prices of tokens by model, provider, tenant and time, and factors (discounts) for other prices. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
 from fnmatch import fnmatchcase
+from sys import getsizeof
 from typing import Any, Final
 
 from pipeline.policies.entries import entries
+from pipeline.policies.pools import FITTING
 from turnmill.limits import PRICES
+from turnmill.remembered import Remembered
 
 MILLION: Final = 1_000_000
 # The kind of a rate -> its count, and the kind that it costs as much as, unless it is given.
@@ -42,7 +45,6 @@ INCLUDED_IN: Final[Mapping[str, tuple[str, ...]]] = {
     "cache_image_read_tokens": ("input_tokens", "cache_read_tokens", "input_image_tokens"),
 }
 SCOPE: Final = ("model", "provider", "tenant", "tier", "from")
-CACHE_SIZE: Final = 4_096  # combinations of model, provider and tenant
 EXPECTED: Final = (
     '{"model", "provider"?, "tenant"?, "tier"?, "from"?} and either {"input", "output", '
     + ", ".join(f'"{kind}"?' for kind in (*KINDS, *CALLS) if kind not in ("input", "output"))
@@ -90,7 +92,9 @@ class Prices:
     """All configured prices, with a cache of those that apply to a model, provider and tenant."""
 
     all: tuple[Price, ...] = ()
-    _fitting: dict[tuple[str, str | None, str], tuple[Price, ...]] = field(default_factory=dict)
+    _fitting: Remembered[tuple[str, str | None], Sequence[Price]] = field(
+        default_factory=lambda: Remembered(FITTING, getsizeof)
+    )
 
     def of(
         self, model: str, provider: str | None, tenant: str | None, tier: str | None, at: int
@@ -101,13 +105,12 @@ class Prices:
         """
         if not self.all:
             return None, []
-        call = model, provider, tenant or ""
-        if call not in self._fitting:
-            if len(self._fitting) >= CACHE_SIZE:
-                self._fitting.clear()
-            fitting = [price for price in self.all if price.is_for(*call)]
-            self._fitting[call] = tuple(sorted(fitting, key=lambda price: price.rank, reverse=True))
-        fit = [price for price in self._fitting[call] if price.since <= at]
+        scope, call = tenant or "", (model, provider)
+        if (fitting := self._fitting.get(scope, call)) is None:
+            fitting = [price for price in self.all if price.is_for(*call, scope)]
+            fitting.sort(key=lambda price: price.rank, reverse=True)
+            self._fitting.put(scope, call, fitting)
+        fit = [price for price in fitting if price.since <= at]
         tiers = (tier, None) if tier else (None,)
         price = next((p for wanted in tiers for p in fit if p.rates is not None and p.tier == wanted), None)
         if price is not None and price.tier is not None:

@@ -13,6 +13,7 @@ from turnmill.control import claims
 from turnmill.control import receiver as control
 from turnmill.control.receiver import Control
 from turnmill.control.steering import Inbox
+from turnmill.pools import HEARD
 from turnmill.publish.run import PublishedRun
 from turnmill.remembered import Remembered
 
@@ -45,7 +46,7 @@ def the_newest_answer_counts(patch: pytest.MonkeyPatch) -> None:
 class Forgets(Remembered[str, Any]):
     """Holds nothing, if it is asked."""
 
-    def get(self, _: str, __: str) -> None:
+    def get(self, _: str | None, __: str) -> None:
         return None
 
 
@@ -56,7 +57,7 @@ def repeats_count(patch: pytest.MonkeyPatch) -> None:
 
     def made(self: Control, *given: Any) -> None:
         real_made(self, *given)
-        self._recent, self._done = Forgets(), _NeverThere()
+        self._recent, self._done = Forgets(HEARD), _NeverThere()
 
     real_put, real_made = Inbox.put, Control.__init__
     patch.setattr(Inbox, "put", put)

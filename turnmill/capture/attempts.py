@@ -4,17 +4,17 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Generic, TypeVar
 
+from turnmill.pools import FAILED
 from turnmill.remembered import Remembered
 
 Call = TypeVar("Call")
 
 
 class Attempts(Generic[Call]):
-    """At most `most` keys of failed calls, of which each may have several."""
+    """Keys of failed calls, of which each may have several."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._of: Remembered[object, deque[tuple[Call, Sequence[object]]]] = Remembered()
+    def __init__(self) -> None:
+        self._of: Remembered[object, deque[tuple[Call, Sequence[object]]]] = Remembered(FAILED)
 
     def __len__(self) -> int:
         return len(self._of)
@@ -24,7 +24,7 @@ class Attempts(Generic[Call]):
         for key in keys:
             failed = self._of.pop(scope, key) or deque()
             failed.append((call, keys))
-            self._of.put(scope, key, failed, self._most)
+            self._of.put(scope, key, failed)
 
     def take(self, scope: str, keys: Sequence[object]) -> Call | None:
         """Return the oldest call with any of these keys, the first that is known, and forget the call."""
@@ -45,4 +45,4 @@ class Attempts(Generic[Call]):
         for key in keys:
             left = deque(entry for entry in self._of.pop(scope, key) or () if entry[0] is not call)
             if left:
-                self._of.put(scope, key, left, self._most)
+                self._of.put(scope, key, left)

@@ -17,6 +17,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self
 from uuid import uuid4
 
@@ -29,8 +30,10 @@ from turnmill.control.record import Command
 from turnmill.control.stopping import Stop
 from turnmill.errors import InvalidRecord, TurnmillError
 from turnmill.limits import CAPTURE_QUEUE_BYTES
+from turnmill.pools import RETRIED, STOPPED
 from turnmill.publish.publisher import Publisher
 from turnmill.publish.run import PublishedRun
+from turnmill.remembered import Remembered
 from turnmill.wire.registry import WIRES
 from turnmill.wire.traceparent import current
 
@@ -39,6 +42,7 @@ if TYPE_CHECKING:  # only loaded if calls can be stopped
 
 __all__ = ["Call", "Capture", "CapturedCall"]
 
+FAILED_RUN_BYTES: Final = 3_000  # of memory, of a run whose call failed
 CALL_SECONDS: Final = 0.005  # seconds for which a call may block the publisher's loop
 RETRY_WINDOW_MS: Final = 2_000  # within it, an equal request after a stop is another attempt, and stopped, too
 
@@ -68,10 +72,13 @@ class _CallState:
 
 @dataclass(frozen=True, slots=True)
 class _FailedRun:
-    """A run whose call failed; the client may retry it until the timer fires."""
+    """A run whose call failed; the client may retry it until the timer fires. `scope`, `attempt`: as in Asked."""
 
-    state: _CallState
-    verdict: Verdict
+    run: PublishedRun
+    scope: str
+    position: CallPlace
+    attempt: object
+    end: str
     timer: asyncio.TimerHandle
 
 
@@ -112,8 +119,9 @@ class Capture(QueueReader[CapturedCall]):
         self._is_full = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._open: dict[CapturedCall, _CallState] = {}
-        self._held: dict[tuple[str, str, str], _FailedRun] = {}
-        self._stopped: dict[object, tuple[Command, int]] = {}  # by `_same`: the command, and until when (epoch ms)
+        self._held: Remembered[tuple[str, str], _FailedRun] = Remembered(RETRIED, lambda _: FAILED_RUN_BYTES)
+        # By `_same`: the command, and until when (epoch ms).
+        self._stopped: Remembered[object, tuple[Command, int]] = Remembered(STOPPED)
         self._log = OwnFailures(log)
 
     async def __aenter__(self) -> Self:
@@ -134,10 +142,7 @@ class Capture(QueueReader[CapturedCall]):
         if self._control is not None:
             await self._control.close()
         await self.stop()
-        for held in self._held.values():
-            held.timer.cancel()
-            await self._end(held.state.run, held.verdict.end)
-        self._held.clear()
+        await self._give_up(self._held.shrink(0))
         for call in list(self._open):
             await self._over(call, Verdict("aborted"))
         self._loop = None
@@ -165,7 +170,7 @@ class Capture(QueueReader[CapturedCall]):
         """Return True for another attempt of a stopped call, which is stopped before it is sent."""
         if not self._stopped or stop is None:
             return False
-        command, until = self._stopped.pop(_same(call, reading or read(call)), (None, 0))
+        command, until = self._stopped.pop("", _same(call, reading or read(call))) or (None, 0)
         if command is None or now_ms() >= until:
             return False
         stop.tell_now(command)
@@ -210,15 +215,15 @@ class Capture(QueueReader[CapturedCall]):
         attempt = (request.client, request.dialect, reading.digest)
         asked = Asked(scope, reading.messages, names, attempt, request.client)
         same = _same(request, reading)
-        command, until = self._stopped.get(same, (None, 0))
+        command, until = self._stopped.get("", same) or (None, 0)
         if command is not None and at < until and call.stop is not None:  # sent before we knew of the stop
             call.stop.tell_now(command)
             return
         position = self._conversations.place(asked, str(uuid4()))
-        held = self._held.pop((scope, position.thread, position.run), None) if position.again else None
+        held = self._held.pop(scope, (position.thread, position.run)) if position.again else None
         if held is not None:
             held.timer.cancel()
-            run = held.state.run
+            run = held.run
         else:
             run = self._run(request, tenant, position, reading, span)
         call.thread_id, call.run_id = run.thread_id, position.run
@@ -256,8 +261,8 @@ class Capture(QueueReader[CapturedCall]):
         """End a call that was told to stop. Acknowledge the command, unless the model had ended its answer before."""
         verdict, command = state.exchange.verdict("cancelled"), state.run.stopped.command
         if verdict.end == "aborted" and command is not None:
-            self._stopped = {key: known for key, known in list(self._stopped.items()) if known[1] > note.at}
-            self._stopped[state.same] = command, note.at + RETRY_WINDOW_MS
+            self._stopped.shed(lambda known: known[1] <= note.at)
+            self._stopped.put("", state.same, (command, note.at + RETRY_WINDOW_MS))
             await state.run.acknowledge()
         self._remember(state)
         await self._over(note.call, verdict)
@@ -269,17 +274,23 @@ class Capture(QueueReader[CapturedCall]):
             await self._over(call, verdict)
             return
         del self._open[call]
-        key = (state.asked.scope, state.position.thread, state.position.run)
+        scope, key = state.asked.scope, (state.position.thread, state.position.run)
         self._conversations.failed(state.position, state.asked, state.exchange.response_id)
-        timer = self._loop.call_later(verdict.again_within, self._passing.put, call, "given up", (key,), 0)
-        self._held[key] = _FailedRun(state, verdict, timer)
+        given = call, "given up", (scope, key), 0, call.tenant
+        timer = self._loop.call_later(verdict.again_within, partial(self._passing.put, *given))
+        held = _FailedRun(state.run, scope, state.position, state.asked.attempt, verdict.end, timer)
+        await self._give_up(self._held.put(scope, key, held))
 
-    async def _given_up(self, key: tuple[str, str, str]) -> None:
+    async def _given_up(self, scope: str, key: tuple[str, str]) -> None:
         """End the run of a failed call that was not retried; do nothing if it was."""
-        held = self._held.pop(key, None)
-        if held is not None:
-            self._conversations.given_up(held.state.position, held.state.asked)
-            await self._end(held.state.run, held.verdict.end)
+        held = self._held.pop(scope, key)
+        await self._give_up([] if held is None else [held])
+
+    async def _give_up(self, some: Iterable[_FailedRun]) -> None:
+        for held in some:
+            held.timer.cancel()
+            self._conversations.given_up(held.scope, held.position, held.attempt)
+            await self._end(held.run, held.end)
 
     async def _over(self, call: CapturedCall, verdict: Verdict) -> None:
         state = self._open.pop(call, None)

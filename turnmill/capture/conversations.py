@@ -18,19 +18,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from turnmill.capture.attempts import Attempts
 from turnmill.capture.normal import ASSISTANT, NormalMessage, chain, joined, since_compaction, stripped
 from turnmill.capture.reading import RequestNames
 from turnmill.errors import InvalidRecord
+from turnmill.pools import ANSWERS, FOLLOWERS, LEFT_OUT, NAMED
 from turnmill.remembered import Remembered
 from turnmill.wire.envelope import encode, loads
 
-MAX_ANSWERS: Final = 20_000  # answers that are remembered: about 10 MB
 MAX_ALIKE: Final = 8  # answers with the same history that are remembered
-MAX_FAILED: Final = 3_000  # keys of failed calls that may be retried
-MAX_LEFT_OUT: Final = 200  # answers of which it is remembered what a request that continues from them leaves out
 ANSWERED_HEADER: Final = "turnmill-answered"
 MAX_HEADER_BYTES: Final = 4_000  # of the header
 MAX_KEYS: Final = 4
@@ -108,14 +107,15 @@ class _Answered(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Conversations:
-    """The calls that a process remembers, at most `most`: the oldest of the scope that has most is forgotten."""
+    """The calls that a process remembers."""
 
-    most: int = MAX_ANSWERS
-    _known: Remembered[bytes | str, list[_Answered]] = field(default_factory=Remembered)
-    _failed: Attempts[CallPlace] = field(default_factory=lambda: Attempts(MAX_FAILED))
-    _left_out: Remembered[str, Mapping[str, Any]] = field(default_factory=Remembered)
-    _named: Remembered[tuple[str, str], int] = field(default_factory=Remembered)
-    _followers: Remembered[tuple[str, str], str] = field(default_factory=Remembered)  # run -> its newest follower
+    _known: Remembered[bytes | str, list[_Answered]] = field(default_factory=partial(Remembered, ANSWERS))
+    _failed: Attempts[CallPlace] = field(default_factory=Attempts)
+    _left_out: Remembered[str, Mapping[str, Any]] = field(default_factory=partial(Remembered, LEFT_OUT))
+    _named: Remembered[tuple[str, str], int] = field(default_factory=partial(Remembered, NAMED))
+    _followers: Remembered[tuple[str, str], str] = field(  # run -> its newest follower
+        default_factory=partial(Remembered, FOLLOWERS)
+    )
 
     def __len__(self) -> int:
         return len(self._known)
@@ -161,7 +161,7 @@ class Conversations:
         self.learn(fact, position.kept.and_then(said, goes_on=goes_on))
         if response_id is not None and left_out:
             self._left_out.pop(asked.scope, response_id)
-            self._left_out.put(asked.scope, response_id, left_out, MAX_LEFT_OUT)
+            self._left_out.put(asked.scope, response_id, left_out)
         return fact
 
     def left_out(self, asked: Asked) -> Mapping[str, Any] | None:
@@ -178,7 +178,7 @@ class Conversations:
             if not any(answered.run == fact.run and answered.thread == fact.thread for answered in alike):
                 alike.append(_Answered(fact.thread, fact.run, kept))
                 del alike[:-MAX_ALIKE]
-            self._known.put(fact.scope, key, alike, self.most)
+            self._known.put(fact.scope, key, alike)
         if fact.after is not None and self._followers.get(fact.scope, (fact.thread, fact.after)) is None:
             self._follow(fact.scope, fact.thread, fact.after, fact.run)
 
@@ -192,9 +192,9 @@ class Conversations:
         rest = [] if response_id is None else [("the rest of", response_id)]
         self._failed.add(asked.scope, position, [*keys, *rest])
 
-    def given_up(self, position: CallPlace, asked: Asked) -> None:
+    def given_up(self, scope: str, position: CallPlace, attempt: object) -> None:
         """Forget a failed call that was not retried."""
-        self._failed.drop(asked.scope, position, asked.attempt)
+        self._failed.drop(scope, position, attempt)
 
     def _before(self, asked: Asked) -> _Answered | None:
         """Return the call whose messages and answer the request begins with."""
@@ -216,7 +216,7 @@ class Conversations:
     def _follow(self, scope: str, thread: str, before: str, run: str) -> str | None:
         """Note that a run follows another; return the run that was the newest follower until now."""
         newest = self._followers.pop(scope, (thread, before))
-        self._followers.put(scope, (thread, before), run, self.most)
+        self._followers.put(scope, (thread, before), run)
         return newest
 
     def _run(self, asked: Asked, thread: str, run_id: str) -> tuple[str, str | None]:
@@ -225,7 +225,7 @@ class Conversations:
         if named is None:
             return run_id, None
         number = (self._named.pop(asked.scope, (thread, named)) or 0) + 1
-        self._named.put(asked.scope, (thread, named), number, self.most)
+        self._named.put(asked.scope, (thread, named), number)
         return (
             (named, None) if number == 1 else (f"{named}.{number}", named if number == 2 else f"{named}.{number - 1}")
         )

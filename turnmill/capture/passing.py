@@ -5,22 +5,22 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import count
 from threading import RLock
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from turnmill.clock import now_ms
 from turnmill.control.stopping import RunStopped, Stop
 from turnmill.ending import in_time
-from turnmill.shares import Shares
+from turnmill.pools import CAPTURES
+from turnmill.remembered import Remembered
 
 Subject = TypeVar("Subject")  # what notes are about: a call, a run
 
 log = logging.getLogger("turnmill.capture")
 
-PER_NOTE: Final = 200  # bytes of an entry of the queue beside its chunk
 BATCH_INTERVAL: Final = 0.01  # seconds that the queue may fill, so that a stream does not wake the loop for each note
 
 
@@ -48,13 +48,13 @@ class CapturedCall:
     `stop`: receives a command to stop; None if no commands are received.
     """
 
-    __slots__ = ("_lost", "_passing", "_tenant", "dialect", "ended", "run_id", "stop", "thread_id")
+    __slots__ = ("_lost", "_passing", "dialect", "ended", "run_id", "stop", "tenant", "thread_id")
 
     def __init__(
         self, passing: Passing[CapturedCall], tenant: str | None = None, dialect: str = "", stop: Stop | None = None
     ) -> None:
         self._passing = passing
-        self._tenant = tenant
+        self.tenant = tenant
         self.dialect = dialect
         self.stop = stop
         self.ended = False
@@ -65,13 +65,13 @@ class CapturedCall:
     def answered(self, status: int, headers: Mapping[str, str]) -> None:
         """Note status and headers of the answer; names of headers are in lower case."""
         if not self.ended:
-            self._passing.put(self, "answered", (status, dict(headers)), 0, self._tenant)
+            self._passing.put(self, "answered", (status, dict(headers)), 0, self.tenant)
 
     def data(self, chunk: bytes) -> None:
         """Note a piece of the answer's body, still encoded."""
         if self.ended or not chunk:
             return
-        if self._lost or not self._passing.put(self, "data", (bytes(chunk),), len(chunk), self._tenant):
+        if self._lost or not self._passing.put(self, "data", (bytes(chunk),), len(chunk), self.tenant):
             self._lost += len(chunk)
 
     def finished(self) -> None:
@@ -106,8 +106,8 @@ class CapturedCall:
             if self.stop is not None:
                 self.stop.over()
             if self._lost:
-                self._passing.put(self, "gap", (self._lost,), 0, self._tenant, always=True)
-            self._passing.put(self, how, value, 0, self._tenant, always=True)
+                self._passing.put(self, "gap", (self._lost,), 0, self.tenant, always=True)
+            self._passing.put(self, how, value, 0, self.tenant, always=True)
 
 
 class Note(NamedTuple, Generic[Subject]):
@@ -118,7 +118,6 @@ class Note(NamedTuple, Generic[Subject]):
     what: str
     value: tuple[Any, ...]
     size: int
-    tenant: str | None
 
 
 class Passing(Generic[Subject]):
@@ -130,11 +129,11 @@ class Passing(Generic[Subject]):
     """
 
     def __init__(self, room: int) -> None:
-        self._shares = Shares()
         self.wake: Callable[[], None] | None = None
-        self._room = room
         self._lock = RLock()  # reentrant: garbage collection may end a call while a note is added
-        self._notes: deque[Note[Subject]] = deque()
+        self._notes: Remembered[int, Note[Subject]] = Remembered(CAPTURES, lambda note: note.size, room)
+        self._numbers = count()
+        self._is_shut = False
         self._woken = False
 
     def __len__(self) -> int:
@@ -156,7 +155,7 @@ class Passing(Generic[Subject]):
     @property
     def size(self) -> int:
         """The number of bytes in the queue."""
-        return self._shares.total
+        return self._notes.shares.total
 
     def put(
         self,
@@ -169,27 +168,26 @@ class Passing(Generic[Subject]):
         always: bool = False,
     ) -> bool:
         """Add a note about a call or a run. Return False if there is no room; with `always`, it is added anyway."""
-        size += PER_NOTE
+        note, number = Note(call, now_ms(), what, value, size), next(self._numbers)
         with self._lock:
-            if self._room < 0 or not (always or self._has_room(tenant, size)):
+            if self._is_shut or not (always or self._has_room(tenant, number, note)):
                 return False
-            self._shares.add(tenant, size)
-            self._notes.append(Note(call, now_ms(), what, value, size, tenant))
+            self._notes.put(tenant, number, note)
             wake, self._woken = None if self._woken else self.wake, True
         if wake is not None:
             wake()
         return True
 
-    def _has_room(self, tenant: str | None, size: int) -> bool:
+    def _has_room(self, tenant: str | None, number: int, note: Note[Subject]) -> bool:
         if tenant is None:
-            return self.size + size <= self._room
-        return self._shares.allows(tenant, size, self._room)
+            return self._notes.has_bytes(number, note)
+        return self._notes.fits(tenant, number, note)
 
     def shut(self) -> None:
-        """Accept nothing more. The lock is replaced: after a fork, a thread that no longer exists may hold it."""
+        """Accept nothing more. Locks are replaced: after a fork, a thread that no longer exists may hold them."""
         self._lock = RLock()
-        self._room, self.wake = -1, None
-        self._notes.clear()
+        self._is_shut, self.wake = True, None
+        self._notes = Remembered(CAPTURES, lambda note: note.size)
 
     def attend(self) -> None:
         """Note that the reader starts to take notes, so that notes added from now on wake it again."""
@@ -197,13 +195,9 @@ class Passing(Generic[Subject]):
             self._woken = False
 
     def take(self) -> Note[Subject] | None:
-        """Return the oldest note; None where there is none."""
+        """Return the oldest note of a tenant, of each in turn; None where there is none."""
         with self._lock:
-            if not self._notes:
-                return None
-            note = self._notes.popleft()
-            self._shares.add(note.tenant, -note.size)
-            return note
+            return self._notes.first()
 
 
 class QueueReader(Generic[Subject]):

@@ -1,16 +1,16 @@
 """The first answer to each question of a thread, and whether a run has taken it up yet. Pure."""
 
 import hashlib
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from turnmill.control.record import ANSWER, STATE, Command, command_of
-from turnmill.shares import Shares
+from turnmill.pools import Pool
+from turnmill.remembered import Remembered
 
 TAKEN_UP: Final = frozenset({"acknowledged", "ended"})  # states of an answer that a run has taken up
-WINNER_BYTES: Final = 400  # what a winner takes in memory, without its texts
+SWEEP_INTERVAL: Final = 1_000  # ms between two looks for answers that have expired
 
 
 def answer_id(run_id: str, own_id: str) -> str:
@@ -56,48 +56,45 @@ class Winner(NamedTuple):
     id: str
     by: str
     expires: int
-    tenant: str | None
-
-    @property
-    def size(self) -> int:
-        """The bytes that it takes in memory."""
-        return WINNER_BYTES + len(self.id) + len(self.by)
 
 
 class Claims:
     """The first answer to each question, in the order of the topic, until it expires.
 
-    None is forgotten before, since a later answer, perhaps another one, would then count as the first. So beyond `size`
-    bytes, further answers are not taken; half of that is for what callers give, each tenant within its share.
+    None is forgotten before, since a later answer, perhaps another one, would then count as the first. So beyond the
+    size of `pool`, further answers are not taken; half of that is for what callers give, each tenant within its share.
     """
 
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._winners: OrderedDict[bytes, Winner] = OrderedDict()
-        self._shares = Shares()
+    def __init__(self, pool: Pool) -> None:
+        self._winners: Remembered[bytes, Winner] = Remembered(pool)
+        self._swept_at = 0
 
     def has_room(self, command: Command) -> bool:
         """Return True if a tenant may give another answer."""
-        return self._shares.allows(command.tenant, _winner(command).size, self._size // 2)
+        return self._winners.fits(command.tenant, _question(command), _winner(command), self._winners.size // 2)
 
     def take(self, command: Command, now: int) -> Winner | None:
         """Note an answer. Return the first answer to its question, this one or an earlier one; None without room."""
-        while self._winners and next(iter(self._winners.values())).expires <= now:
-            _, over = self._winners.popitem(last=False)
-            self._shares.add(over.tenant, -over.size)
-        text = f"{command.tenant or ''}\n{command.thread_id}\n{command.payload['answer_id']}"
-        question = hashlib.sha256(text.encode("utf-8", "backslashreplace")).digest()
-        if question not in self._winners:
-            winner = _winner(command)
-            if self._shares.total + winner.size > self._size:
+        winners, tenant, question = self._winners, command.tenant, _question(command)
+        if now - self._swept_at > SWEEP_INTERVAL:
+            self._swept_at = now
+            winners.shed(lambda winner: winner.expires <= now)
+        first = winners.get(tenant, question)
+        if first is None or first.expires <= now:
+            first = _winner(command)
+            if not winners.has_bytes(question, first):
                 return None
-            self._winners[question] = winner
-            self._shares.add(command.tenant, winner.size)
-        return self._winners[question]
+            winners.put(tenant, question, first)
+        return first
+
+
+def _question(command: Command) -> bytes:
+    text = f"{command.thread_id}\n{command.payload['answer_id']}"
+    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).digest()
 
 
 def _winner(command: Command) -> Winner:
-    return Winner(command.id, command.by, command.expires, command.tenant)
+    return Winner(command.id, command.by, command.expires)
 
 
 def open_answers(records: Iterable[dict[str, Any]], tenant: str | None, thread_id: str, now: int) -> list[Answer]:

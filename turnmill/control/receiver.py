@@ -19,13 +19,13 @@ from turnmill.ending import ended
 from turnmill.errors import InvalidRecord, TurnmillError
 from turnmill.identity import thread_uuid
 from turnmill.kafka.client_log import RARELY, client_log
+from turnmill.pools import HEARD
 from turnmill.remembered import Remembered
 
 if TYPE_CHECKING:
     from turnmill.control.stopping import Stopping
     from turnmill.settings import ClientSettings
 
-RECENT_BYTES: Final = 4_194_304  # of commands that are remembered, since some come before their run
 CONNECT_DELAY: Final = 0.05  # seconds: a program that ends within this time never connects for commands
 LOOK_BACK_MS: Final = 600_000  # the age of the oldest commands that are read from Kafka
 RETRY_DELAY: Final = 2.0  # seconds before a gateway's stream is requested again
@@ -69,7 +69,7 @@ class Control:
         self._is_new = values is None
         self._values = values or (self._of_gateway if self._over_http else self._of_kafka)
         self._runs: dict[str, list[ControlledRun]] = {}  # by run id; runs of several threads may have the same id
-        self._recent: Remembered[str, Command] = Remembered(lambda command: command.size)
+        self._recent: Remembered[str, Command] = Remembered(HEARD, lambda command: command.size)
         self._done: set[str] = set()  # ids of recent commands that were delivered to the run that they name
         self._task: asyncio.Task[None] | None = None
 
@@ -108,7 +108,7 @@ class Control:
                 return
             # What is read is no older than LOOK_BACK_MS by this clock. So it has just come, and this clock is ahead.
             command = replace(command, expires=now + command.expires - command.at)
-        for forgotten in self._recent.put(command.tenant or "", command.id, command, RECENT_BYTES):
+        for forgotten in self._recent.put(command.tenant or "", command.id, command):
             self._done.discard(forgotten.id)
         for run in [run for runs in self._runs.values() for run in runs]:
             self._tell(run, command)

@@ -1,6 +1,7 @@
 """A record of the control topic: a command to a run that is under way, or the state of such a command. Pure."""
 
 from dataclasses import dataclass
+from sys import getsizeof
 from typing import Any, Final
 
 from turnmill.errors import InvalidRecord, Reason
@@ -16,7 +17,7 @@ BUDGET: Final = "budget"  # the value of `by` in a command that stops a run beca
 NEEDED: Final = ("id", "thread_id", "kind", "by")
 TEXTS: Final = (*NEEDED, "tenant", "run_id", "mode")
 PAYLOAD: Final = {STEER: {"text": STEER_CHARACTERS}, ANSWER: {"answer_id": NAMED_CHARACTERS}}  # required texts
-COMMAND_BYTES: Final = 1_000  # what a command takes in memory, without its payload
+COMMAND_BYTES: Final = 800  # what a command takes in memory, without its texts and its payload
 COMMAND_NAMES: Final = ("id", "thread_id", "run_id", "tenant", "kind", "mode", "by", "at", "expires")
 
 
@@ -48,7 +49,7 @@ class Command:
     @property
     def size(self) -> int:
         """The bytes that it takes in memory."""
-        return COMMAND_BYTES + len(self.packed)
+        return COMMAND_BYTES + sum(map(getsizeof, (self.run_id, self.by, self.packed)))
 
     @property
     def record(self) -> dict[str, Any]:

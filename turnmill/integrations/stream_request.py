@@ -1,6 +1,5 @@
 """Find the run of an event stream from its request, and shorten that request for the run's first record."""
 
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -8,9 +7,11 @@ from uuid import uuid4
 
 import orjson
 
+from turnmill.pools import STREAMED
+from turnmill.remembered import Remembered
+
 REQUEST_BYTES: Final = 256 * 1024  # most bytes of a request in a run's first record
 FIELD_BYTES: Final = 4 * 1024  # most bytes of each other field besides the messages, if a request is too large
-MAX_RUNS: Final = 20_000  # runs that are remembered
 
 Scope = MutableMapping[str, Any]
 
@@ -54,12 +55,10 @@ class RunInputs:
     """The run of an AG-UI request: the RunAgentInput's `runId`, which clients make anew for each run.
 
     An id that comes again in its thread becomes RUN.2, RUN.3, since otherwise its events would be taken for duplicates.
-    The newest 20,000 runs are remembered.
     """
 
-    def __init__(self, most: int = MAX_RUNS) -> None:
-        self._most = most
-        self._named: OrderedDict[tuple[str | None, str, str], int] = OrderedDict()
+    def __init__(self) -> None:
+        self._named: Remembered[tuple[str, str], int] = Remembered(STREAMED)
 
     def __call__(self, request: StreamRequest) -> RunIdentity:
         return self.named(from_request(request), request.body)
@@ -71,10 +70,9 @@ class RunInputs:
         return identity if named is None else replace(identity, run_id=self._fresh(identity, named))
 
     def _fresh(self, identity: RunIdentity, named: str) -> str:
-        key = (identity.tenant, identity.thread_id, named)
-        number = self._named[key] = self._named.pop(key, 0) + 1
-        while len(self._named) > self._most:
-            self._named.popitem(last=False)
+        key = identity.thread_id, named
+        number = (self._named.pop(identity.tenant, key) or 0) + 1
+        self._named.put(identity.tenant, key, number)
         return named if number == 1 else f"{named}.{number}"
 
 

@@ -2,11 +2,13 @@
 
 import logging
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final
+
+from turnmill.pools import LOGGED
+from turnmill.remembered import Remembered
 
 Passes = Callable[[logging.LogRecord], bool]
 
@@ -22,7 +24,6 @@ LOGGERS: Final = (
 # to reach a collector.
 QUIET: Final = ("faust", "mode", "aiokafka", "kafka", "alembic.runtime.plugins", "opentelemetry")
 REPEAT_AFTER: Final = 60.0  # seconds
-MAX_LINES: Final = 1_000  # different lines; then all are forgotten
 AWAY: Final = (  # texts by which to recognize the lines about a broker that does not answer
     *("Unable connect", "Unable to update metadata", "Unable to request metadata", "NodeNotReady"),
     *("KafkaConnectionError", "Marking the coordinator dead"),
@@ -70,8 +71,7 @@ class Chatter(logging.Filter):
 
     def __init__(self) -> None:
         super().__init__()
-        self._last: dict[tuple[str, str], float] = {}
-        self._dropped: Counter[tuple[str, str]] = Counter()
+        self._lines: Remembered[str, tuple[float, int]] = Remembered(LOGGED)  # when, and how many were dropped since
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return True if the line is to be written."""
@@ -84,15 +84,13 @@ class Chatter(logging.Filter):
         if any(record.name == name and words in text for name, words in NEEDLESS):
             return False
         away = not ours and any(words in text for words in AWAY)
-        now, line = time.monotonic(), ("away", "") if away else (record.name, text if ours else str(record.msg))
-        if len(self._last) >= MAX_LINES:
-            self._last.clear()
-            self._dropped.clear()
-        if now - self._last.get(line, -REPEAT_AFTER) < REPEAT_AFTER:
-            self._dropped[line] += 1
+        now, line = time.monotonic(), "away" if away else f"{record.name}: {text if ours else record.msg}"
+        last, dropped = self._lines.pop("", line) or (-REPEAT_AFTER, 0)
+        if now - last < REPEAT_AFTER:
+            self._lines.put("", line, (last, dropped + 1))
             return False
-        self._last[line] = now
-        if dropped := self._dropped.pop(line, 0):
+        self._lines.put("", line, (now, 0))
+        if dropped:
             record.msg, record.args = f"{text} ({dropped} more like this since the last line)", ()
         return True
 

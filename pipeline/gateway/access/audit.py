@@ -88,7 +88,7 @@ def refused(request: Request) -> None:
         return
     actor = actor or begun(admission, request)
     what = f"{request.method} {getattr(request.scope.get('route'), 'path', request.url.path)}"
-    if admission.trail.is_new(now_ms(), _whose(actor), ("line", actor, what)):
+    if admission.trail.is_new(now_ms(), _whose(actor), ("line", *_who(actor), what)):
         audit.warning(
             "%s refused, to %r at %s", what, actor.name, actor.address, extra=of("refused", what, actor.tenant, REFUSED)
         )
@@ -97,6 +97,10 @@ def refused(request: Request) -> None:
 def _whose(actor: Actor) -> str | None:
     """Return the tenant of a caller, "" for none; None for a caller that nobody knows."""
     return (actor.tenant or "") if actor.name else None
+
+
+def _who(actor: Actor) -> tuple[str, str, str]:
+    return actor.name, actor.token, actor.address
 
 
 def begun(admission: Admission, request: Request, name: str = "", token: str = "", tenant: str | None = None) -> Actor:
@@ -119,5 +123,5 @@ def read_out(admission: Admission, action: str, subject: str, tenant: str | None
     actor = acting.get()
     if admission.trail is None or actor is None:
         return
-    if admission.trail.is_new(now_ms(), _whose(actor), (actor, action, subject)):
+    if admission.trail.is_new(now_ms(), _whose(actor), (*_who(actor), action, subject)):
         audit.info("%s of %r, by %r", action, subject, actor.name, extra=of(action, subject, tenant))

@@ -3,7 +3,7 @@
 import asyncio
 import math
 import time
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Hashable
 from functools import partial
 from typing import Final
@@ -12,9 +12,11 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope
 
 from pipeline.gateway.problems import Problem, later
+from pipeline.policies.pools import CALLERS
+from turnmill.remembered import Remembered
 
 BURST_SECONDS: Final = 2.0  # seconds' worth of requests that may come at once
-MAX_CALLERS: Final = 10_000  # callers whose buckets are kept
+BUCKET_BYTES: Final = 150  # what the bucket of a caller takes in memory
 AT_END: Final = "turnmill.at_end"  # in the scope of a request
 
 
@@ -24,7 +26,7 @@ class Rate:
     def __init__(self, per_second: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._rate = per_second
         self._clock = clock
-        self._buckets: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()  # requests left, when
+        self._buckets: Remembered[Hashable, tuple[float, float]] = Remembered(CALLERS, lambda _: BUCKET_BYTES)
 
     def take(self, caller: Hashable, own_rate: float | None = None) -> None:
         """Count one request; `own_rate`: the caller's, if its token has any. Raises Problem if the bucket is empty."""
@@ -32,11 +34,9 @@ class Rate:
         if rate == math.inf:
             return
         now, burst = self._clock(), max(1.0, rate * BURST_SECONDS)
-        left, at = self._buckets.pop(caller, (burst, now))
+        left, at = self._buckets.pop("", caller) or (burst, now)  # requests left, when
         left = min(burst, left + (now - at) * rate)
-        self._buckets[caller] = (max(0.0, left - 1) if left >= 1 else left, now)
-        if len(self._buckets) > MAX_CALLERS:
-            self._buckets.popitem(last=False)
+        self._buckets.put("", caller, (max(0.0, left - 1) if left >= 1 else left, now))
         if left < 1:
             wait = math.ceil((1 - left) / rate)
             raise Problem(

@@ -23,6 +23,7 @@ from pipeline.observability.audit import about, audit
 from pipeline.observability.logs import RepeatedWarning
 from pipeline.observability.telemetry_meter import MODEL, PROVIDER, Seen
 from pipeline.policies.budgets import Budget, State
+from pipeline.policies.pools import OPEN_USE
 from pipeline.policies.prices import Prices
 from pipeline.stores.costs.prices import PRICED, cost_of
 from pipeline.stores.outbound.notices import add_notices
@@ -36,9 +37,10 @@ from turnmill.clock import now_ms
 from turnmill.control.record import BUDGET, NOW, STOP, Command
 from turnmill.ending import ended
 from turnmill.errors import CallerError, InvalidRecord, TurnmillError
-from turnmill.limits import LISTED_RUNS
+from turnmill.remembered import Remembered
 
 QUERY_INTERVAL: Final = 0.5  # seconds between two queries of the store
+SEEN_RECORDS: Final = 20_000  # by which repeated ones are recognized
 LOOK_BACK: Final = 3_600.0  # seconds of telemetry to read at the start, for runs that began before this gateway
 
 log = logging.getLogger(__name__)
@@ -55,9 +57,9 @@ class OpenUse:
 
     def __init__(self, prices: Prices) -> None:
         self._prices = prices
-        self._seen = Seen(LISTED_RUNS)
-        self.used: dict[RunKey, Used] = {}  # as reported by their streams
-        self.reported: dict[RunKey, Used] = {}  # as reported by workers
+        self._seen = Seen(SEEN_RECORDS)
+        self.used: Remembered[RunKey, Used] = Remembered(OPEN_USE)  # as reported by their streams
+        self.reported: Remembered[RunKey, Used] = Remembered(OPEN_USE)  # as reported by workers
 
     async def starts(self, past: Past) -> Offsets:
         """Return where the reading begins."""
@@ -76,11 +78,14 @@ class OpenUse:
         """
         key, data = RunKey(record.get("tenant"), record["thread_id"], record["run_id"]), record["data"]
         if record["type"] == OPEN_USAGE:
-            report = self.reported[key] = {}
+            report: Used = {}
             for row in data["used"]:
                 self._count(report, row, record)
+            self.reported.put(key.tenant, key, report)
         elif record["type"] == "data-sys-usage" and not record.get("derived") and self._seen.first(record):
-            self._count(self.used.setdefault(key, {}), data, record)
+            used = self.used.get(key.tenant, key) or {}
+            self._count(used, data, record)
+            self.used.put(key.tenant, key, used)
 
     def _count(self, used: Used, data: dict[str, Any], record: TelemetryRecord) -> None:
         reading = Reading(data)
@@ -101,15 +106,16 @@ class OpenUse:
         """
         used = Counter[str]()
         for run in runs:
-            each = (self.used.get(run.key, {}), self.reported.get(run.key, {}))
+            each = (memory.get(run.key.tenant, run.key) or {} for memory in (self.used, self.reported))
             used[run.key.tenant or ""] += max(_of_budget(budget, run, report) for report in each)
         return used
 
     def keep(self, runs: Iterable[RunKey]) -> None:
         """Forget all other runs: those no longer open are in the store, or soon will be."""
         still = {*runs}
-        self.used = {key: used for key, used in self.used.items() if key in still}
-        self.reported = {key: used for key, used in self.reported.items() if key in still}
+        for memory in (self.used, self.reported):
+            for key in [key for _, key, _ in memory.items() if key not in still]:
+                memory.pop(key.tenant, key)
 
 
 def _of_budget(budget: Budget, run: ListedRun, used: Used) -> int:
@@ -143,7 +149,6 @@ class BudgetStops(Service):
         self._budgets = gateway.service(Budgets)
         self._commands = gateway.service(Commands)
         self._open_use = OpenUse(gateway.settings.price_list)
-        self._stopped: set[str] = set()  # ids of commands
         self._notified: set[str] = set()  # ids of questions
         self._task: asyncio.Task[None] | None = None
         self._warn = RepeatedWarning(log)
@@ -178,13 +183,10 @@ class BudgetStops(Service):
             await self._tell(state)
         for state, run in to_stop(filter(budgets.stops, budgets.states.values()), list(runs), now_ms()):
             command = _command(state, run)
-            if command.id not in self._stopped:
+            if self._commands.standing(command.id) is None:  # one that is given again has the same id
                 await self._commands.give(command)
-                self._stopped.add(command.id)
                 extra = about(run.thread)
                 audit.info("run %s is told to stop, by budget %s", run.key.run_id, state.budget.name, extra=extra)
-        if len(self._stopped) > LISTED_RUNS:  # harmless: a command that is given again has the same id
-            self._stopped.clear()
 
     async def _tell(self, state: State) -> None:
         """Add the notice of a budget that has begun to ask; workers would add the same one later."""

@@ -30,7 +30,7 @@ from pipeline.policies.command_states import (
     run_ended,
     waited,
 )
-from pipeline.policies.pools import CLAIMS, COMMANDS
+from pipeline.policies.pools import CLAIMS
 from pipeline.stores.outbound.notices import add_notices
 from topics import control
 from topics.catalog import CONTROL, EVENTS
@@ -83,8 +83,8 @@ class Commands(Service):
         self._notify = notify
         self._budgets = budgets
         self._control = control_topic
-        self._known = Memory(COMMANDS.size)
-        self._claims = Claims(CLAIMS.size)
+        self._known = Memory()
+        self._claims = Claims(CLAIMS)
         self._streams = CommandStreams(erased)
         self._telling: set[asyncio.Task[None]] = set()
 

@@ -6,6 +6,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 from pipeline.policies.command_states import CommandStatus, State
+from pipeline.policies.pools import COMMANDS
 from topics import control, notice
 from topics.notice import COMMAND_UNANSWERED, NoticeRecord
 from turnmill.control.record import ANSWER, STATE, Command
@@ -37,10 +38,9 @@ class Memory:
     Callers may give commands that are open within their tenant's share of half of it.
     """
 
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._open: Remembered[str, Known] = Remembered(_size)  # those whose state may change
-        self._final: Remembered[str, Known] = Remembered(_size)
+    def __init__(self, size: int = COMMANDS.size) -> None:
+        self._open: Remembered[str, Known] = Remembered(COMMANDS, _size, size)  # those whose state may change
+        self._final: Remembered[str, Known] = Remembered(COMMANDS, _size, size)
         self._by_id: dict[str, Known] = {}
         self._of_subject: dict[Subject, list[Known]] = {}  # the open ones
         self._expired_at = 0
@@ -55,30 +55,28 @@ class Memory:
 
     def has_room(self, command: Command, now: int) -> bool:
         """Return True if a tenant may give another command; `now` in epoch ms."""
-        shares, size = self._open.shares, command.size
-        if not shares.allows(command.tenant or "", size, self._size // 2) and now - self._expired_at > EXPIRY_INTERVAL:
+        if not self._has_room(command) and now - self._expired_at > EXPIRY_INTERVAL:
             self._expired_at = now
             for known in [known for known in self._open if known.command.expires <= now]:
                 self.settle(known)
-        return shares.allows(command.tenant or "", size, self._size // 2)
+        return self._has_room(command)
 
     def add(self, known: Known) -> None:
         """Remember a new command."""
         command = known.command
         self._by_id[command.id] = known
         self._of_subject.setdefault(_subject(command), []).append(known)
-        for forgotten in self._open.put(command.tenant or "", command.id, known, self._size):
+        for forgotten in self._open.put(command.tenant or "", command.id, known):
             self._close(forgotten)
             del self._by_id[forgotten.command.id]
-        self._forget_final()
+        self._forget_final([])
 
     def settle(self, known: Known) -> None:
         """Note that the state of a command is final."""
         command = known.command
         if self._open.pop(command.tenant or "", command.id) is not None:
             self._close(known)
-            self._final.put(command.tenant or "", command.id, known, self._size)
-            self._forget_final()
+            self._forget_final(self._final.put(command.tenant or "", command.id, known))
 
     @property
     def waits(self) -> bool:
@@ -104,9 +102,12 @@ class Memory:
         if left:
             self._of_subject[subject] = left
 
-    def _forget_final(self) -> None:
-        for forgotten in self._final.shrink(self._size - len(self._open)):
+    def _forget_final(self, some: list[Known]) -> None:
+        for forgotten in (*some, *self._final.shrink(self._final.size - self._open.shares.total)):
             del self._by_id[forgotten.command.id]
+
+    def _has_room(self, command: Command) -> bool:
+        return self._open.shares.allows(command.tenant or "", command.size, self._open.size // 2)
 
 
 def _size(known: Known) -> int:

@@ -9,7 +9,7 @@ responses end; turns, their errors and their cost from finished turns, priced as
 once.
 """
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
@@ -18,6 +18,7 @@ from pipeline.dialects import text_of
 from pipeline.gateway.live.event_record import EventRecord
 from pipeline.observability.metrics import OTHER
 from pipeline.observability.telemetry_meter import MODEL, Seen
+from pipeline.policies.pools import COUNTED, FIGURES
 from pipeline.policies.prices import NONE, Prices
 from pipeline.stores.costs.rows import usage_rows
 from pipeline.turns import tokens
@@ -27,6 +28,7 @@ from topics.catalog import DEAD_LETTERS, TELEMETRY, TURNS
 from topics.thread_key import ThreadKey
 from turnmill.errors import InvalidRecord
 from turnmill.limits import NAME_CHARACTERS
+from turnmill.remembered import Remembered
 
 WINDOW_SECONDS: Final = 900  # seconds in the ring
 MAX_SERIES: Final = 300  # of one second
@@ -46,7 +48,7 @@ INDEX: Final = {name: number for number, name in enumerate(FIELDS)}
 TOTAL: Final = "total"
 
 By = Literal["total", "model", "agent", "tenant"]
-MAX_TURNS: Final = 20_000
+SERIES_BYTES: Final = 700  # of the figures of a series
 TAIL_CHARACTERS: Final = 160  # characters kept of a run's text, at its end
 
 
@@ -68,7 +70,7 @@ def like(series: Series, only: Series) -> bool:
 
 @dataclass(slots=True)
 class _Second:
-    at: int = -1  # epoch seconds
+    at: int  # epoch seconds
     sums: dict[Series, list[int]] = field(default_factory=dict)
     tenants: Counter[str | None] = field(default_factory=Counter)  # number of series of each
 
@@ -92,24 +94,28 @@ class Figures:
     def __init__(self, window: int = WINDOW_SECONDS, series: int = MAX_SERIES) -> None:
         self._window = window
         self._series = series
-        self._ring = [_Second() for _ in range(window)]
+        self._ring: Remembered[int, _Second] = Remembered(FIGURES, lambda second: SERIES_BYTES * len(second.sums))
 
     def add(self, at: int, series: Series, figures: Mapping[str, int]) -> None:
         """Add figures, by the names of FIELDS, to the second `at`; seconds older than the ring are ignored."""
-        slot = self._ring[at % self._window]
-        if at < slot.at:
+        slot = self._ring.get("", at % self._window)
+        if slot is not None and at < slot.at:
             return
-        if at > slot.at:
-            slot = self._ring[at % self._window] = _Second(at)
-        sums = slot.sums.setdefault(slot.room(series, self._series), [0] * len(FIELDS))
+        if slot is None or at > slot.at:
+            self._ring.pop("", at % self._window)
+            slot = _Second(at)
+        counted = slot.room(series, self._series)
+        if (sums := slot.sums.get(counted)) is None:
+            sums = slot.sums[counted] = [0] * len(FIELDS)
+            self._ring.put("", at % self._window, slot)
         for name, count in figures.items():
             sums[INDEX[name]] += count
 
     def seconds(self, first: int, last: int) -> Iterable[tuple[int, Mapping[Series, list[int]]]]:
         """Yield (second, {series: sums in the order of FIELDS}) of each second with figures, ascending."""
         for at in range(max(first, last - self._window + 1), last + 1):
-            slot = self._ring[at % self._window]
-            if slot.at == at and slot.sums:
+            slot = self._ring.get("", at % self._window)
+            if slot is not None and slot.at == at:
                 yield at, slot.sums
 
 
@@ -169,7 +175,7 @@ class Intake:
         self._prices = prices
         self.figures = Figures()
         self._telemetry = Seen(20_000)
-        self._turns: OrderedDict[tuple[ThreadKey, str], None] = OrderedDict()  # (thread, turn_id)
+        self._turns: Remembered[tuple[str, str], bool] = Remembered(COUNTED)  # (thread_id, turn_id)
         self._handlers: Final[dict[str, Callable[[bytes, int], None]]] = {
             TELEMETRY.name: self._usage,
             TURNS.name: self._turn,
@@ -210,12 +216,10 @@ class Intake:
         if record.get("imported"):
             return
         thread = ThreadKey.of(record["thread_id"], record.get("tenant"))
-        turn = thread, record["turn_id"]
-        if turn in self._turns:  # a repetition or a revision
+        turn = thread.thread_id, record["turn_id"]
+        if self._turns.get(thread.tenant, turn):  # a repetition or a revision
             return
-        self._turns[turn] = None
-        if len(self._turns) > MAX_TURNS:
-            self._turns.popitem(last=False)
+        self._turns.put(thread.tenant, turn, value=True)
         for row in usage_rows(record, self._prices):
             figures = {name: int(row[name] or 0) for name in ("turns", "interrupted", "errors", "cost_nano_usd")}
             figures["unpriced"] = int(row["cost_nano_usd"] is None and bool(row["total_tokens"]))

@@ -6,11 +6,11 @@ where that ends. After a failure the follower continues at its last offset, so l
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import count
 from typing import Any, Final, Literal, Protocol
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -21,13 +21,16 @@ from pipeline.gateway.live.event_record import EventRecord
 from pipeline.gateway.state import Service
 from pipeline.kafka.offsets import bounds
 from pipeline.kafka.reading import MAX_OFFSET, bytes_of, follow, follow_on, offsets_since, portions, read, reader
+from pipeline.policies.pools import LATE
 from pipeline.settings import Settings
 from topics.catalog import EVENTS, Topic
 from turnmill.ending import ended
 from turnmill.errors import BrokerError
 from turnmill.limits import DECODED_BYTES
+from turnmill.remembered import Remembered
 
 RETRY_DELAY: Final = 1.0  # seconds after a failure
+RECORD_OBJECT_BYTES: Final = 600  # of memory, of a record beside its value
 YIELD_RECORDS: Final = 300  # records, of at most DECODED_BYTES, between two yields to the event loop
 
 log = logging.getLogger(__name__)
@@ -90,12 +93,19 @@ class _Pauses:
             await asyncio.sleep(0)
 
 
+Late = tuple[TopicPartition, Sequence[Any], int]
+
+
+def _late_bytes(late: Late) -> int:
+    return sum(RECORD_OBJECT_BYTES + bytes_of(record) for record in late[1])
+
+
 @dataclass(slots=True, eq=False)
 class _Membership:
     topics: frozenset[str]  # full names
     task: asyncio.Task[None] | None = None
     joined: asyncio.Event = field(default_factory=asyncio.Event)
-    late: deque[tuple[TopicPartition, Sequence[Any], int]] | None = None  # came while its past's end was read
+    late: Remembered[int, Late] | None = None  # what comes while its past is read; None if that had no room
 
 
 class Follower(Service):
@@ -107,6 +117,7 @@ class Follower(Service):
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._members: dict[Listener, _Membership] = {}
+        self._numbers = count()
         self._task: asyncio.Task[None] | None = None
         self._caught_up = asyncio.Event()
         self.positions: dict[TopicPartition, int] = {}
@@ -171,13 +182,13 @@ class Follower(Service):
 
     async def _join(self, listener: Listener, member: _Membership) -> None:
         """Hand a listener its past, then keep it joined until its task is cancelled. Raises BrokerError."""
-        pauses = _Pauses()
+        pauses, member.late = _Pauses(), None
         async with reader(self._settings, max_poll_records=YIELD_RECORDS) as consumer:
             at = await listener.starts(Past(self._settings, consumer))
             for partition, (_, end) in (await self._spans(listener.topics)).items():
                 self.positions.setdefault(partition, end)  # the follower begins here
-            for last in (False, True):  # twice: records of the second pass are few, and kept
-                member.late = deque() if last else None
+            while member.late is None:  # what came while it was read had no room, so it is read, too
+                member.late = Remembered(LATE, _late_bytes)
                 stops = {partition: max(start, self.positions[partition]) for partition, start in at.items()}
                 spans = {partition: (start, stops[partition]) for partition, start in at.items()}
                 async for partition, batch in read(consumer, spans):
@@ -187,9 +198,11 @@ class Follower(Service):
                 at = stops
         for partition, stop in at.items():
             listener.take(partition, (), stop)  # its last offsets may hold no records
-        while member.late:
-            self._give([listener], *member.late.popleft(), past=listener.runs != "open")
+        while member.late is not None and (late := member.late.first()) is not None:
+            self._give([listener], *late, past=listener.runs != "open")
             await asyncio.sleep(0)
+        if member.late is None:
+            raise BrokerError(f"more came for {listener.name} than was read meanwhile")
         member.late = None
         member.joined.set()
         self.trouble = None
@@ -240,8 +253,12 @@ class Follower(Service):
                 behind = self.positions[partition] = records[-1].offset + 1
                 listeners = self._joined(partition.topic)
                 for member in self._members.values():
-                    if member.late is not None and partition.topic in member.topics:
-                        member.late.append((partition, records, behind))
+                    if (late := member.late) is not None and partition.topic in member.topics:
+                        come = partition, records, behind
+                        if late.has_bytes(behind, come):
+                            late.put("", next(self._numbers), come)
+                        else:
+                            member.late = None
                 past = not any(listener.runs == "open" for listener in listeners)
                 self._give(listeners, partition, records, behind, past=past)
                 await pauses.after(records)

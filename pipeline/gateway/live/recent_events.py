@@ -17,12 +17,12 @@ from operator import attrgetter
 from typing import Any, Final, NamedTuple, Self
 
 from pipeline.gateway.live.event_record import Envelope, EventRecord
+from pipeline.policies.pools import FRESH, RECENT
 from topics.thread_key import ThreadKey
-from turnmill.limits import DECODED_BYTES
+from turnmill.remembered import Remembered
 
 EVENT_ID: Final = re.compile(r"([0-9]{1,6})-([0-9]{1,18})\.([0-9]{1,9})", re.ASCII)
 LAST_INDEX: Final = 999_999_999  # an index after all events of a record
-DECODED_RECORDS: Final = 1_000  # newest records that are also kept decoded, for readers at the end of the topic
 OVERHEAD: Final = 300  # bytes of memory that a frame takes in addition to its data
 
 
@@ -167,12 +167,9 @@ class Recent:
     """The recent records of the topic. `most`: the limit in bytes."""
 
     def __init__(self, most: int) -> None:
-        self._most = most
+        self._records: Remembered[int, tuple[ThreadKey, EventRecord]] = Remembered(RECENT, _size, most)
+        self._fresh: Remembered[int, tuple[ThreadKey, EventRecord]] = Remembered(FRESH, _size)
         self._threads: dict[ThreadKey, deque[EventRecord]] = {}
-        self._order: deque[tuple[ThreadKey, EventRecord]] = deque()
-        self._fresh: deque[EventRecord] = deque()
-        self._fresh_bytes = 0
-        self.bytes = 0
         self.added = 0  # records, ever
         self.floor: dict[int, int] = {}  # partition -> offset; all records from here to `position` are in memory
         self.position: dict[int, int] = {}  # partition -> the next offset to read
@@ -194,17 +191,19 @@ class Recent:
         self.added += 1
         record.number = self.added
         self._threads.setdefault(thread, deque()).append(record)
-        self._order.append((thread, record))
-        self._fresh.append(record)
-        self._fresh_bytes += record.size
-        while len(self._fresh) > DECODED_RECORDS or self._fresh_bytes > DECODED_BYTES:
-            oldest = self._fresh.popleft()
-            self._fresh_bytes -= oldest.size
-            oldest.pack()
-        self.bytes += record.size
-        while self.bytes > self._most:
-            self._drop()
+        for _, fresh in self._fresh.put("", record.number, (thread, record)):
+            fresh.pack()
+        for of, dropped in self._records.put("", record.number, (thread, record)):
+            self._threads[of].popleft()
+            if not self._threads[of]:
+                del self._threads[of]
+            self.floor[dropped.partition] = dropped.offset + 1
         return thread
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of the records."""
+        return self._records.shares.total
 
     def since(self, thread: ThreadKey, position: Position) -> list[EventRecord]:
         """Return the thread's unread records, and move the position behind all that is in memory.
@@ -228,23 +227,19 @@ class Recent:
         held = (record for record in self._threads.get(thread, ()) if record.partition == place.partition)
         return next((record for record in held if record.offset == place.offset), None)
 
-    def _drop(self) -> None:
-        thread, record = self._order.popleft()
-        self.bytes -= record.size
-        held = self._threads[thread]
-        held.popleft()
-        if not held:
-            del self._threads[thread]
-        self.floor[record.partition] = record.offset + 1
-
     def _forget(self, partition: int) -> None:
         for thread, held in list(self._threads.items()):
             if rest := deque(record for record in held if record.partition != partition):
                 self._threads[thread] = rest
             else:
                 del self._threads[thread]
-        self._order = deque(item for item in self._order if item[1].partition != partition)
-        self.bytes = sum(record.size for _, record in self._order)
+            for record in held:
+                if record.partition == partition:
+                    self._records.pop("", record.number)
+
+
+def _size(of: tuple[ThreadKey, EventRecord]) -> int:
+    return of[1].size
 
 
 class Frame(NamedTuple):

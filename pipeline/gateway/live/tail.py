@@ -59,7 +59,7 @@ class EventTail(Service):
     async def starts(self, past: Past) -> Offsets:
         """Return where the window begins."""
         runs = self._follower.runs
-        runs.window, runs.room = max(runs.window, self._window), RUN_BYTES
+        runs.window, runs.over.size = max(runs.window, self._window), RUN_BYTES
         starts = await past.since(self.topics, self._settings.gateway_live_window)
         for partition, start in starts.items():
             self.recent.begin(partition.partition, start)

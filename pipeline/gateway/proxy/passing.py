@@ -30,7 +30,7 @@ from pipeline.gateway.proxy.upstreams import AFTER, HEADER, Upstream, upstreams
 from pipeline.gateway.state import SMALL_BYTES, Aside, Gateway, Service
 from pipeline.observability import metrics as m
 from pipeline.policies.budgets import Budget, Verdict
-from pipeline.policies.pools import BODIES, CONVERSATIONS, HELD
+from pipeline.policies.pools import BODIES, HELD
 from turnmill.capture.capture import Call
 from turnmill.capture.conversations import Conversations
 from turnmill.capture.reading import Reading, read
@@ -101,7 +101,7 @@ class Proxy(Service):
             to_brokers = gateway.settings.model_copy(update={"publish_url": None})
             control = Control(to_brokers, values=self._commands.values)
         self._upstreams = upstreams(gateway.settings.gateway_proxy)
-        self.conversations = Conversations(CONVERSATIONS.size)
+        self.conversations = Conversations()
         self._publishing = Publishing(gateway.publisher, self.conversations, control)
         self._sharing = Sharing(self._settings.gateway_live_window, self.conversations)
         self._enforces = any(budget.enforce != "notice" for budget in gateway.settings.budget_list)

@@ -19,12 +19,12 @@ from aiokafka import TopicPartition
 from pipeline.gateway.live.event_record import EventRecord
 from pipeline.gateway.live.follower import Offsets, Past
 from pipeline.gateway.proxy.client import NOT_FOLLOWED, Followed
-from pipeline.policies.pools import CAPTURES
 from pipeline.stores.database.opened import Opened
 from topics.catalog import EVENTS
 from turnmill.capture.capture import Call, Capture
 from turnmill.capture.conversations import ANSWERED_HEADER, Conversations, fact_of
 from turnmill.capture.reading import Reading
+from turnmill.pools import CAPTURES
 from turnmill.publish.publisher import Publisher
 
 if TYPE_CHECKING:  # where calls can be stopped

@@ -10,7 +10,8 @@ from fastapi import APIRouter
 from pipeline.gateway.state import Gateway
 from pipeline.policies import pools
 from pipeline.policies.budgets import COMMANDS
-from pipeline.policies.pools import Pool
+from turnmill import pools as captured
+from turnmill.pools import Pool
 
 PACKAGE: Final = "pipeline.gateway"
 
@@ -52,7 +53,7 @@ PARTS: Final = (
     Part(
         "admission",
         services=("access.security:Admission",),
-        unshared={"access.limits": "an entry for each token; a token whose entry is forgotten may do more, not less"},
+        pools=(pools.CALLERS,),
     ),
     Part("threads aside", services=("state:Aside",), pools=(pools.ASIDE,)),
     Part(
@@ -81,12 +82,10 @@ PARTS: Final = (
         ),
         routers=("live.routes",),
         listeners=("live.tail:EventTail", "live.run_watch:RunWatch"),
-        pools=(pools.READERS,),
-        unshared={
-            "live.erased": "the answers of the store, which is asked again after an answer was forgotten",
-            "live.follower": "what a new listener, which is ours, has yet to hear",
-            "live.recent_events": "the end of the topic; what lies further back is read by READERS",
-        },
+        pools=(
+            *(pools.READERS, pools.ERASED, pools.LATE, pools.RECENT, pools.FRESH),
+            *(pools.OPEN_RUNS, pools.OVER_RUNS, pools.SEGMENTS, pools.SILENCES),
+        ),
     ),
     Part("usage", routers=("reading.usage",)),
     Part("saved views", routers=("dashboard.views",)),
@@ -104,10 +103,7 @@ PARTS: Final = (
         services=("dashboard.live_figures:FiguresTail",),
         routers=("dashboard.live_figures",),
         listeners=("dashboard.live_figures:FiguresTail",),
-        unshared={
-            "dashboard.figures": "a tenant has a tenth of the series in any case; a forgotten turn that comes again is "
-            "counted twice in figures"
-        },
+        pools=(pools.FIGURES, pools.COUNTED),
     ),
     Part("the dashboard", routers=("dashboard.dead_letters", "dashboard.page")),
     Part("feedback", exists=lambda gateway: gateway.settings.feedback, routers=("intake.feedback",)),
@@ -139,7 +135,10 @@ PARTS: Final = (
         services=("proxy.passing:Proxy",),
         routers=("proxy.passing",),
         listeners=("proxy.publishing:Sharing",),
-        pools=(pools.BODIES, pools.CAPTURES, pools.CONVERSATIONS, pools.HELD),
+        pools=(
+            *(pools.BODIES, pools.HELD, captured.CAPTURES, captured.FAILED, captured.ANSWERS, captured.FOLLOWERS),
+            *(captured.NAMED, captured.LEFT_OUT, captured.RETRIED, captured.STOPPED),
+        ),
         layer="proxy.upstreams:PathToken",
     ),
     Part(
@@ -147,6 +146,6 @@ PARTS: Final = (
         exists=lambda gateway: any(budget.enforce in COMMANDS for budget in gateway.settings.budget_list),
         services=("control.budget_stops:BudgetStops",),
         listeners=("control.budget_stops:OpenUse",),
-        unshared={"control.budget_stops": "a run whose command is forgotten is given the same one again"},
+        pools=(pools.OPEN_USE,),
     ),
 )

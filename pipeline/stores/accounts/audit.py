@@ -6,11 +6,12 @@ Processes add them in the background (`AuditTrail`): no request waits for them, 
 import asyncio
 import logging
 import re
-from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from itertools import islice
+from heapq import nsmallest
+from itertools import count
+from operator import itemgetter
 from typing import Final
 from uuid import uuid4
 
@@ -18,6 +19,7 @@ from sqlalchemy import ColumnElement, delete, insert, select
 from sqlalchemy import tuple_ as row_of
 
 from pipeline.observability.audit import ERASURES, REFUSED, REMOVED, Entry
+from pipeline.policies.pools import AUDITED, SEEN
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.database.keys import decode_cursor, encode_cursor
 from pipeline.stores.database.schema import audit
@@ -27,6 +29,7 @@ from pipeline.turns.column_text import column_text
 from topics.notice import AUDIT_RECORDED, VERSION, NoticeRecord
 from turnmill.clock import now_ms
 from turnmill.ending import END_TIMEOUT, ended
+from turnmill.remembered import Remembered
 
 DELETED_BATCH: Final = 500
 
@@ -139,7 +142,6 @@ def _notice(entry: Entry) -> NoticeRecord:
 
 WRITE_INTERVAL: Final = 0.5  # seconds between two writes
 BATCH_SIZE: Final = 500
-MAX_BUFFERED: Final = 10_000  # entries that are buffered while the store is unavailable
 MINUTE_MS: Final = 60_000
 MAX_COUNTED: Final = 1_000  # different refusals and reads of a minute and a tenant: of more, an entry has the number
 MORE: Final = "refused.more"
@@ -156,10 +158,11 @@ class AuditTrail:
         self._store = store
         self._lost = lost
         self._notify = notify
-        self._waiting = deque[Entry]()
+        self._waiting: Remembered[int, Entry] = Remembered(AUDITED)
+        self._numbers = count()
         self._minute = 0
-        self._seen: dict[str | None, set[Hashable]] = {}  # by the caller's tenant; None: callers that nobody knows
-        self._more = Counter[str | None]()
+        # By the caller's tenant, None for callers that nobody knows: what was seen, and the number of MORE.
+        self._seen: Remembered[Hashable, int] = Remembered(SEEN)
         self._flushing = asyncio.Lock()
         self._closing = asyncio.Event()
         self._writing: asyncio.Task[None] | None = None
@@ -171,10 +174,11 @@ class AuditTrail:
         if is_refusal and not self.is_new(entry.at, (entry.tenant or "") if entry.who else None, once):
             return
         # Refusals leave room for what was done: anybody can cause them.
-        if len(self._waiting) >= (MAX_BUFFERED // 2 if is_refusal else MAX_BUFFERED):
-            self._lost(1)
+        room = self._waiting.size // (2 if is_refusal else 1)
+        if self._waiting.fits(entry.tenant, number := next(self._numbers), entry, room):
+            self._waiting.put(entry.tenant, number, entry)
         else:
-            self._waiting.append(entry)
+            self._lost(1)
 
     def is_new(self, at: int, tenant: str | None, what: Hashable) -> bool:
         """Return True if this was not seen in the minute of `at` (epoch ms) yet. `tenant` None: of an unknown caller.
@@ -183,22 +187,23 @@ class AuditTrail:
         """
         if at // MINUTE_MS != self._minute:
             self._count_more()
-            self._minute, self._seen = at // MINUTE_MS, {}
-        seen = self._seen.setdefault(tenant, set())
-        if what in seen:
+            self._minute, self._seen = at // MINUTE_MS, Remembered(SEEN)
+        seen = self._seen
+        if seen.get(tenant, what):
             return False
-        if len(seen) >= MAX_COUNTED:
-            self._more[tenant] += 1
+        if seen.count(tenant) >= MAX_COUNTED or not seen.fits(tenant, what, 1):
+            seen.put(tenant, MORE, 1 + (seen.get(tenant, MORE) or 0))
             return False
-        seen.add(what)
+        seen.put(tenant, what, 1)
         return True
 
     def _count_more(self) -> None:
         """Buffer an entry for each tenant with more refusals and reads than MAX_COUNTED in the last minute."""
         at = (self._minute + 1) * MINUTE_MS - 1
-        for tenant, number in self._more.items():
-            self._waiting.append(Entry(at, "", "", "", MORE, str(number), tenant, REFUSED))
-        self._more.clear()
+        for tenant in self._seen.scopes:
+            if number := self._seen.pop(tenant, MORE):
+                more = Entry(at, "", "", "", MORE, str(number), tenant, REFUSED)
+                self._waiting.put(tenant, next(self._numbers), more)
 
     def start(self) -> None:
         """Begin to write in the background."""
@@ -220,14 +225,14 @@ class AuditTrail:
 
     async def flush(self) -> None:
         """Write the buffered entries. Raises StoreError; the entries then stay buffered."""
-        if self._more and now_ms() // MINUTE_MS != self._minute:
+        if now_ms() // MINUTE_MS != self._minute:
             self._count_more()
         async with self._flushing:
             while self._waiting:
-                some = list(islice(self._waiting, BATCH_SIZE))
-                await add_audit(await self._store(), some, notify=self._notify)
-                for _ in some:
-                    self._waiting.popleft()
+                some = nsmallest(BATCH_SIZE, self._waiting.items(), key=itemgetter(1))
+                await add_audit(await self._store(), [entry for _, _, entry in some], notify=self._notify)
+                for tenant, number, _ in some:
+                    self._waiting.pop(tenant, number)
 
     async def _go_on(self) -> None:
         while not self._closing.is_set():

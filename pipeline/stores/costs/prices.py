@@ -15,12 +15,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
-from functools import cache, lru_cache
+from functools import cache
 from importlib.metadata import version
+from sys import getsizeof
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from pipeline.policies.pools import LISTED
 from pipeline.policies.prices import CALLS, INCLUDED_IN, KINDS, NONE, Prices
 from pipeline.turns.tokens import NANO
+from turnmill.remembered import Remembered
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelInfo, ModelPrice
@@ -37,7 +40,6 @@ STEP: Final = 1_000  # tokens between two calls
 LARGEST: Final = 10**15  # tokens; a larger count may be rounded by the package
 STREAM: Final = "stream"  # the price source of a cost that the stream reported
 UNPRICED: Final = "no price: "  # followed by the reason, instead of the source of a price
-CACHE_SIZE: Final = 4_096  # names that are cached, with the package's model for each
 MAX_NAME_CHARACTERS: Final = 200  # of a model's name; longer texts are not looked up
 
 
@@ -121,8 +123,16 @@ def _listed(row: Mapping[str, Any], counts: Mapping[str, int]) -> Total | str:
     return total, f"{source()} by name" if by_name else source(), bool(above or by_call)
 
 
-@lru_cache(maxsize=CACHE_SIZE)
 def _model(model: str, provider: str | None) -> tuple[ModelInfo | None, bool]:
+    if (known := _models.get(provider, model)) is None:
+        _models.put(provider, model, known := _looked_up(model, provider))
+    return known
+
+
+_models: Final[Remembered[str, tuple[ModelInfo | None, bool]]] = Remembered(LISTED, getsizeof)  # by provider
+
+
+def _looked_up(model: str, provider: str | None) -> tuple[ModelInfo | None, bool]:
     """Return the model that the package has for these names, and whether only by the model's.
 
     A provider that the package does not know is a private host, or a gateway: the model's maker has a price.

@@ -16,7 +16,7 @@ it by then: all rows that name a turn are deleted in one transaction with it.
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any, Final, TypeVar
 
 from sqlalchemy import ColumnElement, Table, delete, select, text
@@ -37,7 +37,6 @@ T = TypeVar("T")
 N = TypeVar("N", UsageNames, Agent)
 
 
-@lru_cache(maxsize=4_096)
 def digest(names: UsageNames | Agent) -> bytes:
     """Return a digest of a combination of names, which may be long, and null."""
     return hashlib.sha256(json_text.dumps(list(names)).encode()).digest()[:DIGEST_BYTES]

@@ -3,7 +3,6 @@
 import base64
 import binascii
 import re
-from functools import lru_cache
 from typing import Any, Final, NamedTuple, cast
 from uuid import UUID
 
@@ -14,7 +13,6 @@ from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
 from turnmill.errors import CallerError
 
-KEY_CHARACTERS: Final = 200  # of a key
 NO_TENANT = ""  # names the threads without a tenant; None means any tenant
 CANONICAL: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 UUID_BYTES: Final = 16
@@ -49,16 +47,7 @@ def key_of(record: TurnRecord) -> ThreadKey:
 
 def key_text(key: ThreadKey) -> str:
     """Return the text of a key as the columns `thread_key` hold it."""
-    thread_id, tenant = key
-    size = len(thread_id) if tenant is None else len(thread_id) + len(tenant)
-    return (_cached_text if size <= KEY_CHARACTERS else _text_of_key)(thread_id, tenant)
-
-
-def _text_of_key(thread_id: str, tenant: str | None) -> str:
-    return column_text(ThreadKey(thread_id, tenant).text) or ""
-
-
-_cached_text: Final = lru_cache(maxsize=4_096)(_text_of_key)  # a batch asks for each of its keys several times
+    return column_text(key.text) or ""
 
 
 def id_and_tenant(key: ThreadKey) -> tuple[str, str]:

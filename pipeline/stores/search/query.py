@@ -11,18 +11,20 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Select, Text, cast, column, func, literal, select, table
 from sqlalchemy.dialects.postgresql import TSQUERY
 
+from pipeline.policies.pools import FACETS
 from pipeline.stores.database.expressions import MAX_INTEGER
 from pipeline.stores.database.schema import threads, turn_words, turns
 from pipeline.stores.threads.statements import NAME
 from pipeline.turns.searched_text import KINDS, Kind, asked
 from turnmill.errors import CallerError
 from turnmill.limits import SEARCH_CHARACTERS, SEARCH_TERMS, SEARCH_WORDS
+from turnmill.remembered import Remembered
 
 MIN_PREFIX: Final = 2  # letters: a single letter would match a large part of all words
 
@@ -81,10 +83,14 @@ def parsed(query: str) -> Terms:
     return Terms(tuple(wanted), tuple(unwanted))
 
 
-@lru_cache(maxsize=4096)
 def facet(name: str, value: str) -> str:
     """Return the word in the index that stands for a turn's tenant, agent or role, or a tool that it calls."""
-    return f"{FACET}{name}{hashlib.sha256(value.encode()).hexdigest()[:16]}"
+    if (word := _facets.get(name, value)) is None:
+        _facets.put(name, value, word := f"{FACET}{name}{hashlib.sha256(value.encode()).hexdigest()[:16]}")
+    return word
+
+
+_facets: Final[Remembered[str, str]] = Remembered(FACETS)  # by the name
 
 
 called: Final = partial(facet, "c")  # the word in the index that stands for a call of a tool

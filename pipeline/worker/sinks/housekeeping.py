@@ -210,12 +210,15 @@ class BudgetWatch(Housekeeper):
     async def _step(self) -> float:
         now = now_ms()
         store = await self._store()
+        notified = set[str]()
         for state in await states(store, self._budgets, now):
             self._metrics.set(m.BUDGET_USED, state.ratio, budget=state.budget.name)
-            new = [notice for notice in state.notices(now) if notice["id"] not in self._notified]
+            notices = state.notices(now)
+            new = [notice for notice in notices if notice["id"] not in self._notified]
             if new:
                 await add_notices(store, new, keep_until=state.end + KNOWN_MS)
-                self._notified |= {notice["id"] for notice in new}
+            notified |= {notice["id"] for notice in notices}
+        self._notified = notified
         await forget_windows(store, now)
         return BUDGETS_INTERVAL if self._budgets else NO_BUDGETS_INTERVAL
 

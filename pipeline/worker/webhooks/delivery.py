@@ -7,7 +7,7 @@ import asyncio
 import logging
 import random
 import time
-from collections import Counter, OrderedDict, deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, Final, Protocol
@@ -21,7 +21,7 @@ from pipeline.kafka.reading import record_at
 from pipeline.observability import metrics as m
 from pipeline.observability.logs import RepeatedWarning
 from pipeline.observability.metrics import Metrics
-from pipeline.policies.pools import DELIVERIES, LETTERS
+from pipeline.policies.pools import BURIED, DELIVERIES, LETTERS
 from pipeline.policies.slots import Slots
 from pipeline.policies.webhooks import Webhook
 from pipeline.stores.database.errors import StoreError
@@ -30,6 +30,7 @@ from pipeline.stores.outbound import deliveries
 from pipeline.worker.webhooks.sender import Sender
 from turnmill.clock import now_ms
 from turnmill.errors import BrokerError, Reason
+from turnmill.remembered import Remembered
 from turnmill.settings import BrokerSettings
 from turnmill.shares import Shares
 
@@ -38,7 +39,6 @@ OUTAGE_DELAY: Final = 5.0  # seconds after a failure of the store, or of the bro
 FIRST_RETRY_MS: Final = 5_000  # until the second attempt; each further wait is four times as long, up to
 MAX_RETRY_MS: Final = 7_200_000
 COUNT_INTERVAL: Final = 15.0  # seconds
-LETTER_CACHE_SIZE: Final = 1_000  # records whose dead letters are remembered
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ class Deliverer:
         self._warn = RepeatedWarning(log)
         self._buried: dict[str, DeadLetterLog] = {}
         self._burying = Slots(LETTERS.size)
-        self._letters: OrderedDict[tuple[str, int, int], None] = OrderedDict()
+        self._letters: Remembered[tuple[str, int, int], bool] = Remembered(BURIED)
 
     def stop(self) -> None:
         """Begin no new deliveries."""
@@ -179,8 +179,8 @@ class Deliverer:
         attempts = delivery.attempts + 1
         detail = f"webhook {webhook.id} at {webhook.host} has not taken {delivery.id} in {attempts} attempts: {why}"
         async with self._burying.taken(webhook.owner):
-            first = delivery.place not in self._letters
-            self._letters[delivery.place] = None
+            first = self._letters.get(webhook.owner, delivery.place) is None
+            self._letters.put(webhook.owner, delivery.place, value=True)
             try:
                 record = await self._record(*delivery.place) if first else _without_value(offset)
                 refused = Refused(record, Reason.UNPROCESSABLE, detail)
@@ -191,10 +191,8 @@ class Deliverer:
                     raise BrokerError("the dead letter of an event was not taken yet")
             except BaseException:
                 if first:
-                    self._letters.pop(delivery.place, None)
+                    self._letters.pop(webhook.owner, delivery.place)
                 raise
-        while len(self._letters) > LETTER_CACHE_SIZE:
-            self._letters.popitem(last=False)
 
     async def _record(self, topic: str, partition: int, offset: int) -> Any:
         """Return the record, without a value if retention has removed it."""

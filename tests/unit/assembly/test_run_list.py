@@ -9,6 +9,7 @@ from pipeline.assembly.usual_silence import MIN_RUNS, UsualSilence
 from topics import state
 from topics.state import Clocks, Closed, RunKey, Segment
 from topics.thread_key import ThreadKey
+from turnmill.remembered import ENTRY_BYTES, SCOPE_BYTES, size_of
 from turnmill.wire.envelope import decode, encode
 
 THREAD = "7b0c4a3e-6a53-4a9e-9d0f-0d8f4c9d1a11"
@@ -24,6 +25,9 @@ def record(seq: int = 0, count: int = 1, run: str = "r", **more: Any) -> bytes:
     events = [{"type": f"event-{seq + n}"} for n in range(count)]
     base = {"v": 1, "thread_id": THREAD, "run_id": run, "agent_id": "a", "dialect": "vercel-ai", "seq": seq, "ts": 1}
     return encode({**base, "events": events, **more})
+
+
+BYTES_OF_RUN = ENTRY_BYTES + size_of(key("00")) + run_list.PER_RUN + run_list.PER_CHARACTER * (len(THREAD) + 2)
 
 
 @pytest.fixture
@@ -169,7 +173,7 @@ def test_a_late_copy_among_what_is_past_opens_no_closed_run(runs: RunList) -> No
 
 def test_of_runs_that_are_over_so_many_are_known_as_their_names_have_room() -> None:
     runs = RunList(REOPEN, UsualSilence())
-    runs.room = 40 * (run_list.PER_RUN + run_list.PER_CHARACTER * (len(THREAD) + 2))
+    runs.over.size = 40 * BYTES_OF_RUN + SCOPE_BYTES
     for n in range(50):
         runs.take_event(record(0, run=f"{n:02}", end="complete"), n, n)
     assert list(runs.of_thread(NOBODYS, 0)) == [f"{n:02}" for n in range(10, 50)]
@@ -178,7 +182,8 @@ def test_of_runs_that_are_over_so_many_are_known_as_their_names_have_room() -> N
 
 
 def test_a_run_that_is_not_listed_is_known_where_it_began() -> None:
-    runs = RunList(REOPEN, UsualSilence(), most=4)
+    runs = RunList(REOPEN, UsualSilence())
+    runs._open.size = 4 * BYTES_OF_RUN + SCOPE_BYTES
     for n in range(6):
         runs.take_event(record(0, run=f"r{n}"), n, n)
     assert (len(runs), len(runs.of_thread(NOBODYS, 0))) == (4, 6)
@@ -196,7 +201,8 @@ def test_malformed_records_change_nothing(runs: RunList) -> None:
 
 
 def test_of_too_many_runs_the_longest_silent_ones_stay_and_no_tenant_loses_any_to_another() -> None:
-    runs = RunList(REOPEN, UsualSilence(), most=40)
+    runs = RunList(REOPEN, UsualSilence())
+    runs._open.size = 40 * BYTES_OF_RUN + SCOPE_BYTES
     for n in range(10):
         runs.take_event(record(0, run=f"mine {n}", tenant="acme"), n, n)
     for n in range(200):

@@ -1,4 +1,5 @@
-from pipeline.assembly.usual_silence import MAX_RUNS, MIN_MS, MIN_RUNS, UsualSilence
+from pipeline.assembly.usual_silence import MAX_RUNS, MIN_MS, MIN_RUNS, SEEN_BYTES, UsualSilence
+from turnmill.remembered import ENTRY_BYTES, SCOPE_BYTES
 
 AGENT = ("acme", "weather")
 
@@ -31,7 +32,8 @@ def test_a_few_long_silences_do_not_make_them_usual_and_old_runs_are_forgotten()
 
 
 def test_the_agent_whose_run_ended_longest_ago_is_forgotten_first() -> None:
-    usual = UsualSilence(agents=2)
+    usual = UsualSilence()
+    usual._seen.size = 2 * (SEEN_BYTES + ENTRY_BYTES) + SCOPE_BYTES + 200
     for agent in ("a", "b", "a", "c"):
         for _ in range(MIN_RUNS):
             usual.add((None, agent), 20)

@@ -9,10 +9,12 @@ from typing import Final
 import pytest
 
 from pipeline.gateway.serving.parts import PACKAGE, PARTS
-from pipeline.policies.pools import POOLS, Pool
+from pipeline.policies.pools import POOLS
 from pipeline.policies.slots import Slots
+from turnmill import pools
 from turnmill.capture.passing import Passing
-from turnmill.remembered import Remembered
+from turnmill.pools import LEFT_FREE, OLDEST, OLDEST_OF_MOST, Pool
+from turnmill.remembered import ENTRY_BYTES, Remembered
 from turnmill.shares import Room, Shares
 
 ROOT: Final = Path(__file__).resolve().parents[3]
@@ -64,8 +66,9 @@ def test_no_queue_and_no_bounded_memory_is_without_shares() -> None:
         path for path, name, _ in calls() if name in WAITS and path.startswith(("pipeline/gateway", "pipeline/worker"))
     }
     found |= set(bounded_lengths())
-    pools = {pool.used_by.replace(".", "/") + ".py" for pool in POOLS}
-    assert found - pools <= NO_POOL.keys() <= found, (
+    known = {pool.used_by.replace(".", "/") + ".py" for pool in POOLS}
+    known |= {path for path, name, _ in calls() if name == "Remembered"}
+    assert found - known <= NO_POOL.keys() <= found, (
         "a queue that tenants share is a pool of pipeline/policies/pools.py; else say why"
     )
 
@@ -84,7 +87,7 @@ def bounded_lengths() -> Iterator[str]:
 def test_each_pool_of_slots_and_bytes_has_its_size_from_the_registry() -> None:
     others = OF_ONE.keys() - LOOKS
     sized = [ast.unparse(node) for path, name, node in calls() if name in SHARED and path not in others]
-    every = vars(import_module("pipeline.policies.pools"))
+    every = vars(pools) | vars(import_module("pipeline.policies.pools"))
     named = {name: pool for name, pool in every.items() if isinstance(pool, Pool)}
     for name, pool in named.items():
         if pool.unit == "slots" and name != "DELIVERIES":  # its slots are rows of the store
@@ -92,6 +95,9 @@ def test_each_pool_of_slots_and_bytes_has_its_size_from_the_registry() -> None:
     assert sized
     assert all(any(f"{name}.size" in text for name in named) for text in sized), sized
     assert set(named.values()) == set(POOLS)
+    made = [[ast.unparse(arg) for arg in node.args] for _, name, node in calls() if name == "Remembered"]
+    remembering = {next(text for text in texts if text != "Remembered") for texts in made if texts}
+    assert remembering <= {*named, "pool", "Generic[Key, Value]"}, "a memory has its row"
 
 
 @pytest.mark.parametrize("pool", [one for one in POOLS if one.unit == "slots"], ids=lambda one: one.name)
@@ -107,21 +113,30 @@ async def test_a_greedy_tenant_leaves_a_slot(pool: Pool) -> None:
 @pytest.mark.parametrize("pool", [one for one in POOLS if one.unit == "bytes"], ids=lambda one: one.name)
 def test_a_greedy_tenant_leaves_bytes(pool: Pool) -> None:
     room, queue = Room(pool.size), Passing[str](pool.size)
-    while room.take("evil", 65_536):
-        assert queue.put("call", "data", b"", 65_336, "evil")
-    assert not queue.put("call", "data", b"", 65_336, "evil")
+    most = pool.size // 64
+    while room.take("evil", most):
+        queue.put("call", "data", b"", most - ENTRY_BYTES - 28, "evil")
+    assert not queue.put("call", "data", b"", most, "evil")
     assert room.take("acme", pool.size // 20)
-    assert queue.put("call", "data", b"", pool.size // 20, "acme")
+    assert queue.put("call", "data", b"", pool.size // 25, "acme")
 
 
-def test_a_greedy_tenant_makes_nothing_of_anothers_forgotten() -> None:
-    (pool,) = (one for one in POOLS if one.unit == "answers")
-    known = Remembered[int, int]()
+@pytest.mark.parametrize("pool", [one for one in POOLS if one.unit == "bytes"], ids=lambda one: one.name)
+def test_a_greedy_tenant_makes_nothing_of_anothers_forgotten(pool: Pool) -> None:
+    known = Remembered[int, int](pool, lambda _: 1_000, size=1_000_000)
     for number in range(100):
-        known.put("acme", number, number, pool.size)
-    for number in range(2 * pool.size):
-        known.put("evil", number, number, pool.size)
+        known.put("acme", number, number)
+    refused = 0
+    for number in range(10_000):
+        if pool.share == LEFT_FREE and not known.fits("evil", number, number):
+            refused += 1
+        else:
+            known.put("evil", number, number)
+    assert known.shares.total <= known.size or pool.share not in (OLDEST, OLDEST_OF_MOST)
+    if pool.share == OLDEST:  # it has one scope: whose they are is no matter, as they are somewhere else, too
+        return
     assert all(known.get("acme", number) == number for number in range(100))
+    assert (refused > 0) == (pool.share == LEFT_FREE)
 
 
 def test_each_is_held_by_the_module_that_it_names() -> None:

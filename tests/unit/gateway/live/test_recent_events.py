@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.gateway.live import recent_events
 from pipeline.gateway.live.event_record import EventRecord
 from pipeline.gateway.live.recent_events import EventId, Position, Ranges, Reading, Recent, places_of
 from topics.thread_key import ThreadKey
+from turnmill.remembered import ENTRY_BYTES, SCOPE_BYTES
 from turnmill.wire.envelope import encode
 
 THREAD = "5f0c9d2e-8a53-4a0e-9a1b-3f6d1c2b7e01"
@@ -35,6 +35,9 @@ def test_a_place_is_its_text(text: str) -> None:
 @pytest.mark.parametrize("text", ["", "1-2", "1-2.3.4", "-1-2.3", "1-2.3 ", "1-²2.3", "1-1234567890123456789.1", "x"])
 def test_any_other_text_is_no_place(text: str) -> None:
     assert EventId.parse(text) is None
+
+
+BYTES_OF_ONE = held(0, 0).size + ENTRY_BYTES + 28
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 6)), max_size=30))
@@ -83,13 +86,12 @@ def test_what_is_no_record_is_passed_over() -> None:
 
 
 def test_memory_is_bounded_and_says_from_where_it_is_whole() -> None:
-    one = held(0, 0)
-    recent = Recent(one.size * 5 + 100)
+    recent = Recent(SCOPE_BYTES + 5 * BYTES_OF_ONE + 100)
     recent.begin(0, 0)
     for n in range(20):
         thread = THREAD if n % 2 else OTHER
         assert recent.add(held(n, n, thread=thread)) == ThreadKey(thread)
-    assert recent.bytes <= one.size * 5 + 100
+    assert recent.bytes <= SCOPE_BYTES + 5 * BYTES_OF_ONE + 100
     assert recent.floor[0] == 15
     assert [record.offset for record in recent.since(NOBODYS, Position({0: 15}))] == [15, 17, 19]
     assert [record.offset for record in recent.since(ThreadKey(OTHER), Position({0: 17}))] == [18]
@@ -178,9 +180,9 @@ def test_a_thread_is_read_in_all_partitions() -> None:
     assert recent.since(NOBODYS, position) == []
 
 
-def test_old_records_are_held_as_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recent_events, "DECODED_RECORDS", 2)
+def test_old_records_are_held_as_bytes() -> None:
     recent = Recent(1_000_000)
+    recent._fresh.size = SCOPE_BYTES + 2 * BYTES_OF_ONE
     recent.begin(0, 0)
     for n in range(4):
         recent.add(held(n, n))
@@ -189,15 +191,5 @@ def test_old_records_are_held_as_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [[event.seq for event in Reading().events(record)] for record in found] == [[0], [1], [2], [3]]
     assert found[3].envelope is found[3].envelope, "decoded once for all who read along"
     assert found[0].envelope is not found[0].envelope
-
-
-def test_large_records_are_held_as_bytes_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
-    recent = Recent(1_000_000)
-    recent.begin(0, 0)
-    one = held(0, 0)
-    monkeypatch.setattr(recent_events, "DECODED_BYTES", 2 * one.size)
-    for n in range(4):
-        recent.add(held(n, n))
-    assert [record.fresh for record in recent.since(NOBODYS, Position({0: 0}))] == [False, False, True, True]
-    recent.add(held(4, 4, more="x" * 1_000))
-    assert not recent.since(NOBODYS, Position({0: 4}))[0].fresh
+    recent.add(held(4, 4, more="x" * 2_000))
+    assert not recent.since(NOBODYS, Position({0: 4}))[0].fresh, "a large one takes the place of several"

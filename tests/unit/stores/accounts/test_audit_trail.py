@@ -48,13 +48,27 @@ async def test_entries_wait_for_the_store_and_what_is_too_much_is_counted() -> N
     store, lost = Store(), list[int]()
     trail = AuditTrail(store, lost.append, notify=True)
     store.away = True
-    for _ in range(audit_trail.MAX_BUFFERED + 3):
+    trail._waiting.size = 100_000
+    for _ in range(200):
         trail.keep(ENTRY)
+    held = 200 - len(lost)
+    assert 50 < held < 150
+    assert trail._waiting.shares.total < 100_000
     await trail.close()
-    assert lost == [1, 1, 1, audit_trail.MAX_BUFFERED]
+    assert lost == [*[1] * (200 - held), held]
     store.away = False
     await trail.close()
-    assert len(store.entries) == audit_trail.MAX_BUFFERED
+    assert len(store.entries) == held
+
+
+async def test_entries_are_written_in_the_order_in_which_they_came_whoever_they_are_of() -> None:
+    store = Store()
+    trail = AuditTrail(store, list[int]().append, notify=True)
+    entries = [replace(ENTRY, at=number, tenant="ab"[number % 2]) for number in range(2 * audit_trail.BATCH_SIZE + 5)]
+    for entry in entries:
+        trail.keep(entry)
+    await trail.flush()
+    assert store.entries == entries
 
 
 async def test_a_write_that_runs_when_it_closes_is_not_repeated() -> None:
@@ -95,13 +109,15 @@ async def test_refusals_leave_room_for_what_was_done() -> None:
     store, lost = Store(), list[int]()
     trail = AuditTrail(store, lost.append, notify=True)
     store.away = True
-    for number in range(audit_trail.MAX_BUFFERED):
+    trail._waiting.size = 100_000
+    for number in range(200):
         trail.keep(replace(ENTRY, at=number * 60_000, outcome="refused"))
+    assert trail._waiting.shares.total < 50_000
     trail.keep(ENTRY)
     store.away = False
     await trail.close()
     assert store.entries[-1] == ENTRY
-    assert len(store.entries) == audit_trail.MAX_BUFFERED // 2 + 1
+    assert len(store.entries) == 201 - len(lost) > 1
 
 
 def test_a_line_that_names_an_action_is_an_entry_of_who_acts() -> None:

@@ -11,9 +11,11 @@ from genai_prices.types import ModelPrice, StartDateConstraint, TieredPrices, Ti
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.policies.pools import LISTED
 from pipeline.stores.costs import prices
 from pipeline.stores.costs.prices import PRICED, cost_of
 from pipeline.turns.tokens import NANO
+from turnmill.remembered import Remembered
 
 PLAIN: Final = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
 BEGIN: Final = datetime(2024, 1, 1, tzinfo=UTC)
@@ -95,13 +97,12 @@ def test_a_model_is_looked_up_once_and_so_is_one_that_is_not_known(monkeypatch: 
     asked: list[Any] = []
     right = get_snapshot().find_provider_model
     monkeypatch.setattr(get_snapshot(), "find_provider_model", lambda *names: asked.append(names) or right(*names))
-    prices._model.cache_clear()
+    monkeypatch.setattr(prices, "_models", Remembered(LISTED))
     counts: dict[str, int | None] = {**dict.fromkeys(PLAIN), "input_tokens": 10}
     for name in ("gpt-5", "house-model") * 3:
         row = row_of("openai", name, BEGIN + timedelta(days=900), counts)
         assert (nano(row) is None) == (name == "house-model")
     assert [names[0] for names in asked] == ["gpt-5", "house-model", "house-model"], "with and without its path"
-    assert prices._model.cache_info().maxsize == prices.CACHE_SIZE
 
 
 def test_a_price_is_asked_a_few_times_in_all(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from pipeline.dialects import DIALECTS
 from tests.support.spools import away, spooled
 from tests.support.waiting import until
 from turnmill import Publisher
-from turnmill.capture.capture import Call, Capture, CapturedCall
+from turnmill.capture.capture import FAILED_RUN_BYTES, Call, Capture, CapturedCall
 from turnmill.errors import BrokerError
 
 SSE = {"content-type": "text/event-stream"}
@@ -158,6 +158,21 @@ def test_a_failed_call_that_nobody_tries_again_ends(tmp_path: Path, monkeypatch:
     first, second = published(tmp_path, program)
     assert (first[-1]["end"], second[-1]["end"]) == ("error", "complete")
     assert first[0]["thread_id"] != second[0]["thread_id"]
+
+
+def test_of_too_many_failed_calls_the_oldest_end(tmp_path: Path) -> None:
+    async def program(capture: Capture) -> None:
+        capture._held.size = 2 * FAILED_RUN_BYTES
+        for text in ("a", "b", "c"):
+            refuse(capture.begin(asked(text)), 500)
+        await capture.read()
+        assert len(capture._held) == 1
+        for text in ("a", "c"):
+            answer(capture.begin(asked(text)), "Hi!")
+
+    runs = published(tmp_path, program)
+    assert sorted(run[-1]["end"] for run in runs) == ["complete", "complete", "error", "error"]
+    assert len({run[0]["thread_id"] for run in runs}) == 4
 
 
 def test_headers_say_where_it_belongs(tmp_path: Path) -> None:

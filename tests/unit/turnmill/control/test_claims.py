@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+from dataclasses import replace
 from typing import Any
 
+from pipeline.policies.pools import CLAIMS
 from turnmill.control.claims import Claims, answer_id, open_answers
 from turnmill.control.record import ANSWER, NOW, STEER, Command, command_of
 from turnmill.control.steering import MAX_WAITING, NO_STEERING, TOO_MANY, Inbox
@@ -46,7 +48,7 @@ def test_it_stays_until_a_run_has_it() -> None:
 
 
 def test_no_first_answer_is_forgotten_before_it_expires() -> None:
-    claims = Claims(4_000)
+    claims = Claims(replace(CLAIMS, size=6_800))
     winners = [claims.take(answering(str(number), str(number)), 1) for number in range(20)]
     assert len([winner for winner in winners if winner]) == 9
     assert [winner and winner.id for winner in winners[:9]] == [str(number) for number in range(9)]
@@ -59,7 +61,7 @@ def test_no_first_answer_is_forgotten_before_it_expires() -> None:
 
 
 def test_a_tenant_that_answers_much_leaves_room_for_others() -> None:
-    claims = Claims(400_000)
+    claims = Claims(replace(CLAIMS, size=400_000))
     for number in range(2_000):
         command = answering(str(number), str(number), tenant="evil")
         if claims.has_room(command):

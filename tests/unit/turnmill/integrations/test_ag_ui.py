@@ -15,6 +15,7 @@ from turnmill import Publisher, RunIdentity, ag_ui_events
 from turnmill.identity import thread_uuid
 from turnmill.integrations.asgi import PublishStreams
 from turnmill.integrations.stream_request import REQUEST_BYTES, RunInputs, StreamRequest, kept
+from turnmill.remembered import ENTRY_BYTES, SCOPE_BYTES, size_of
 
 EVENTS = [
     {"type": "RUN_STARTED", "threadId": "chat", "runId": "r"},
@@ -141,7 +142,8 @@ def test_an_input_that_is_none_names_a_thread_all_the_same() -> None:
 
 
 def test_the_newest_runs_are_remembered() -> None:
-    inputs = RunInputs(most=2)
+    inputs = RunInputs()
+    inputs._named.size = SCOPE_BYTES + 2 * (ENTRY_BYTES + size_of(("t", "a")) + size_of(1))
     ids = [inputs(StreamRequest({}, {}, {"threadId": "t", "runId": run})).run_id for run in "aabcab"]
     assert ids == ["a", "a.2", "b", "c", "a", "b"]
 
