@@ -15,6 +15,7 @@ from tests.attack import (
     names,
     poison,
     proxying,
+    rerunning,
     shares,
     unpacked,
     webhooks,
@@ -36,5 +37,6 @@ ATTACKS: Final[tuple[Attack, ...]] = (
     *unpacked.ATTACKS,
     *shares.ATTACKS,
     *cost.ATTACKS,
+    *rerunning.ATTACKS,
     *machine.ATTACKS,
 )
