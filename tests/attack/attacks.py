@@ -11,12 +11,14 @@ from tests.attack import (
     every_door,
     holding,
     identity,
+    local,
     machine,
     names,
     poison,
     proxying,
     rerunning,
     shares,
+    signing_in,
     unpacked,
     webhooks,
 )
@@ -38,5 +40,7 @@ ATTACKS: Final[tuple[Attack, ...]] = (
     *shares.ATTACKS,
     *cost.ATTACKS,
     *rerunning.ATTACKS,
+    *signing_in.ATTACKS,
+    *local.ATTACKS,
     *machine.ATTACKS,
 )

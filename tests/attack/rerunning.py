@@ -48,7 +48,9 @@ async def answered(stage: Stage, dialect: str, provider: str, *events: dict[str,
     if dialect == "gemini":
         asked = {"contents": [{"role": "user", "parts": [{"text": "Weather?"}]}], "generationConfig": {"seed": 7}}
     kind = "object" if dialect == "openai-chat" else "type"
-    run = record([{kind: "turnmill.request", "request": asked}, *events], run="r1", thread=thread, end="complete", ts=now_ms())
+    run = record(
+        [{kind: "turnmill.request", "request": asked}, *events], run="r1", thread=thread, end="complete", ts=now_ms()
+    )
     facts = {"provider_name": provider, "model_name": "m"}
     await stage.publish({**run, "dialect": dialect, "run": facts}, key=thread.encode())
     await stored(stage, thread)
