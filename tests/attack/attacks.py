@@ -4,6 +4,7 @@ from typing import Final
 
 from tests.attack import (
     bulk,
+    clocks,
     commanding,
     cost,
     doors,
@@ -15,8 +16,10 @@ from tests.attack import (
     machine,
     names,
     poison,
+    programs,
     proxying,
     rerunning,
+    restoring,
     shares,
     signing_in,
     unpacked,
@@ -42,5 +45,8 @@ ATTACKS: Final[tuple[Attack, ...]] = (
     *rerunning.ATTACKS,
     *signing_in.ATTACKS,
     *local.ATTACKS,
+    *restoring.ATTACKS,
+    *programs.ATTACKS,
+    *clocks.ATTACKS,
     *machine.ATTACKS,
 )
