@@ -3,6 +3,7 @@
 from typing import Final
 
 from tests.attack import (
+    accounts,
     bulk,
     clocks,
     commanding,
@@ -48,5 +49,6 @@ ATTACKS: Final[tuple[Attack, ...]] = (
     *restoring.ATTACKS,
     *programs.ATTACKS,
     *clocks.ATTACKS,
+    *accounts.ATTACKS,
     *machine.ATTACKS,
 )
