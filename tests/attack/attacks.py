@@ -3,7 +3,9 @@
 from typing import Final
 
 from tests.attack import (
+    accounts,
     bulk,
+    clocks,
     commanding,
     cost,
     doors,
@@ -11,11 +13,16 @@ from tests.attack import (
     every_door,
     holding,
     identity,
+    local,
     machine,
     names,
     poison,
+    programs,
     proxying,
+    rerunning,
+    restoring,
     shares,
+    signing_in,
     unpacked,
     webhooks,
 )
@@ -36,5 +43,12 @@ ATTACKS: Final[tuple[Attack, ...]] = (
     *unpacked.ATTACKS,
     *shares.ATTACKS,
     *cost.ATTACKS,
+    *rerunning.ATTACKS,
+    *signing_in.ATTACKS,
+    *local.ATTACKS,
+    *restoring.ATTACKS,
+    *programs.ATTACKS,
+    *clocks.ATTACKS,
+    *accounts.ATTACKS,
     *machine.ATTACKS,
 )

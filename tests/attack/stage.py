@@ -37,6 +37,8 @@ from turnmill.wire.envelope import encode
 SLOW_NAMES: Final = Path(__file__).with_name("slow_names")
 ROLES: Final = "assemble,metrics,store,feedback,archive,feedback-archive"
 STILL: Final = 40.0  # seconds without any progress of any role, after which nothing more is waited for
+COMMAND: Final = 120.0  # seconds of a command
+NO_VARIABLES: Final[Mapping[str, str]] = {}
 IDLE: Final = 12.0  # the same where every role has read all that there is: longer than any deadline below
 LAG: Final = re.compile(r'"lag": [1-9]')
 BEHIND: Final = re.compile(r'"role": "([\w-]+)", "group": "[^"]*", "topic": "[^"]*", "lag": ([1-9]\d*)')
@@ -229,14 +231,27 @@ class Stage:
     @asynccontextmanager
     async def another_gateway(self, **changes: Any) -> AsyncIterator[str]:
         """-> the address of a gateway of the same pipeline with other settings, without tokens unless they say so."""
-        home = Path(self.settings.home) / f"gateway-{next(self._numbers)}"
+        async with self.beside("gateway", **changes) as program:
+            yield await program.url()
+
+    @asynccontextmanager
+    async def beside(
+        self, *arguments: str, variables: Mapping[str, str] = NO_VARIABLES, code: Code | None = None, **changes: Any
+    ) -> AsyncIterator[Program]:
+        """-> another program of the same pipeline, with other settings, variables or code; it ends with the block."""
+        home = Path(self.settings.home) / f"{arguments[0]}-{next(self._numbers)}"
         home.mkdir()
         settings = self.settings.model_copy(update={"gateway_tokens": None, "home": home, **self._same(), **changes})
-        program = Program(self.code, settings, home / "log", "gateway")
+        program = Program(code or self.code, settings, home / "log", *arguments, **variables)
         try:
-            yield await program.url()
+            yield program
         finally:
             program.end()
+
+    async def command(self, *arguments: str, **changes: Any) -> tuple[int, str]:
+        """-> the status of a command of the same pipeline, and what it has said."""
+        async with self.beside(*arguments, **changes) as program:
+            return await asyncio.to_thread(program.process.wait, COMMAND), program.text()
 
     def _same(self) -> dict[str, str | None]:
         return {"store": self.settings.store_url, "content": self.settings.content_url}

@@ -161,7 +161,7 @@ class Archive:
         try:
             async with self.objects.reading(uri) as file:
                 names = await asyncio.to_thread(segments.decode, file, ["thread_id", "tenant"])
-            if segments.without(names, keys).num_rows == names.num_rows:
+            if (await asyncio.to_thread(segments.without, names, keys)).num_rows == names.num_rows:  # it loads pandas
                 return False
             table = await asyncio.to_thread(segments.decode, await self.objects.read(uri))
         except NotThere:  # another process has erased it meanwhile
@@ -178,7 +178,7 @@ class Archive:
         erased: set[ThreadKey] | None = None
         while (now := await self.erased(threads)) != erased:
             erased = now
-            kept = segments.without(table, erased)
+            kept = await asyncio.to_thread(segments.without, table, erased)
             data = await asyncio.to_thread(segments.encode, kept) if kept.num_rows else b""
             if data:
                 await self.objects.write(uri, data, segments.MEDIA_TYPE)
