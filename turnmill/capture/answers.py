@@ -1,5 +1,7 @@
 """A model's answer so far: its normal form, and whether it is over. Pure."""
 
+from base64 import b64decode
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -7,15 +9,22 @@ from turnmill.capture.normal import (
     ASSISTANT,
     NormalMessage,
     assistant_blocks,
+    converse_blocks,
+    entry,
     merged,
     model_parts,
     objects,
+    ollama_message,
     response_item,
     token_id,
 )
+from turnmill.errors import InvalidRecord
+from turnmill.wire.envelope import loads
 
 Fields = dict[str, Any]
 CONTINUES: Final = "CONTINUATION"  # why the answer of a call of Google's API ends, of which more will follow
+UNFINISHED: Final = (None, "in_progress", "queued")  # statuses of an interaction
+FAILED: Final = ("failed", "cancelled", "budget_exceeded", "ERROR", "TIMEOUT")  # of it, and Cohere's reasons
 MAX_CHARACTERS: Final = 4_194_304  # most characters of an answer that are kept
 
 
@@ -178,10 +187,78 @@ class Answer:
             if reason and reason != CONTINUES:
                 self._end()
 
+    def _bedrock(self, event: Fields) -> None:
+        match event:
+            case {"chunk": {"bytes": str(data)}}:
+                with suppress(ValueError, InvalidRecord):
+                    self._anthropic(loads(b64decode(data)))
+            case {"type": "message"}:
+                self._anthropic(event)
+            case {"output": {"message": {"content": content}}}:
+                self._all(assistant_blocks(converse_blocks(content)))
+                self._end()
+            case {"contentBlockStart": {"start": {"toolUse": {"toolUseId": call}}}}:
+                self._call(len(self._calls), call)
+            case {"contentBlockDelta": {"delta": {"text": text}}}:
+                self._text(text)
+            case {"messageStop": _}:
+                self._end()
+            case _ if any(kind.endswith(("Exception", "error")) for kind in event):
+                self._end(failed=True)
+
+    def _cohere(self, event: Fields) -> None:
+        match event:
+            case {"message": {"role": _} as message, "finish_reason": reason}:
+                self._chat_message(message)
+                self._end(failed=reason in FAILED)
+            case {"delta": {"finish_reason": reason}}:
+                self._end(failed=reason in FAILED)
+            case {"delta": {"message": {"content": {"text": text}}}}:
+                self._text(text)
+            case {"delta": {"message": {"tool_calls": {"id": call}}}}:
+                self._call(len(self._calls), call)
+
+    def _ollama(self, event: Fields) -> None:
+        message = event.get("message")
+        self._add(ollama_message(message if isinstance(message, dict) else {"content": event.get("response")}))
+        if event.get("done") or event.get("error"):
+            self._end(failed=bool(event.get("error")))
+
+    def _entries(self, event: Fields) -> None:
+        kind, whole = event.get("type") or event.get("event_type"), event.get("interaction")
+        whole = whole if isinstance(whole, dict) else event
+        match whole:
+            case {"conversation_id": str(name)} | {"id": str(name), "status": _}:
+                self.response_id = name
+        match event:
+            case {"type": "function.call.delta", "tool_call_id": call}:
+                self._name(event, "tool_call_id")
+                self._call(call, call)  # its arguments come in several
+            case {"step": {"type": "function_call", "id": call} as step}:
+                self._name(step, "id")
+                self._call(len(self._calls), call)
+            case {"type": "message.output.delta", "content": {"text": text} | text} | {"delta": {"text": text}}:
+                self._text(text)
+        steps = [*objects(whole.get("outputs")), *objects(whole.get("steps"))]
+        for step in steps:
+            self._name(step, "tool_call_id" if "tool_call_id" in step else "id")
+        spoken = (message for step in steps for message in entry({"role": ASSISTANT, **step}))
+        for message in merged(each for each in spoken if each.role == ASSISTANT):
+            self._all(message)
+        status = whole.get("status")
+        failed = status in FAILED or kind in ("error", "conversation.response.error")
+        if failed or status not in UNFINISHED or kind == "conversation.response.done" or "outputs" in whole:
+            self._end(failed=failed)
+
 
 TAKE: Final = {
     "anthropic": Answer._anthropic,  # noqa: SLF001  # the table of this class
+    "bedrock": Answer._bedrock,  # noqa: SLF001
+    "cohere": Answer._cohere,  # noqa: SLF001
     "gemini": Answer._gemini,  # noqa: SLF001
+    "gemini-interactions": Answer._entries,  # noqa: SLF001
+    "mistral": Answer._entries,  # noqa: SLF001
+    "ollama": Answer._ollama,  # noqa: SLF001
     "openai-chat": Answer._chat,  # noqa: SLF001
     "openai-responses": Answer._responses,  # noqa: SLF001
 }

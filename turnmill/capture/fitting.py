@@ -68,7 +68,7 @@ def _is_own(message: Any) -> bool:
     if not isinstance(message, dict):
         return False
     kind = message.get("type")
-    of_model = isinstance(kind, str) and (kind == "reasoning" or kind.endswith("_call"))
+    of_model = isinstance(kind, str) and (kind == "reasoning" or kind.endswith(("_call", ".call", "model_output")))
     return of_model or message.get("role") in ("assistant", "model")
 
 

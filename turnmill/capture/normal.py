@@ -162,9 +162,78 @@ def model_parts(parts: Any) -> NormalMessage:
     return NormalMessage(ASSISTANT, _text(spoken), _ids(ids))
 
 
+def _bedrock(body: Fields) -> Iterator[NormalMessage]:
+    messages = objects(body.get("messages"))
+    return _anthropic({"messages": [{**each, "content": converse_blocks(each.get("content"))} for each in messages]})
+
+
+def converse_blocks(content: Any) -> Any:
+    """Return a content of Bedrock's Converse as Anthropic's, without marks of caches; one of Anthropic's unchanged."""
+    if not isinstance(content, list):
+        return content
+    return [_converse_block(block) for block in objects(content) if "cachePoint" not in block]
+
+
+def _converse_block(block: Fields) -> Fields:
+    match block:
+        case {"toolUse": {"toolUseId": call}}:
+            return {"type": "tool_use", "id": call}
+        case {"toolResult": {"toolUseId": call, "content": content}}:
+            return {"type": "tool_result", "tool_use_id": call, "content": content}
+    return block
+
+
+def _ollama(body: Fields) -> Iterator[NormalMessage]:
+    asked = {"role": USER, "content": body.get("prompt"), "images": body.get("images")}
+    for message in (asked, *objects(body.get("messages"))):
+        if message.get("role") in (USER, ASSISTANT, TOOL):
+            yield ollama_message(message, message["role"])
+
+
+def ollama_message(message: Fields, role: str = ASSISTANT) -> NormalMessage:
+    """Return a message of Ollama's. Clients drop the ids of its calls: the names of tools stand for them."""
+    calls = [
+        call["function"].get("name")
+        for call in objects(message.get("tool_calls"))
+        if type(call.get("function")) is dict
+    ]
+    images = message.get("images")
+    content = [message.get("content"), *(images if isinstance(images, list) else ())]
+    return NormalMessage(role, _content(content), _ids([*calls, message.get("tool_name")]))
+
+
+def _kept(body: Fields) -> Iterator[NormalMessage]:
+    given = body.get("inputs", body.get("input"))
+    for item in given if isinstance(given, list) else [given]:
+        yield from entry(item if isinstance(item, dict) else {"content": item})
+
+
+def entry(item: Fields) -> Iterator[NormalMessage]:
+    """Yield the messages of an entry of Mistral's conversations, or of a step or a content of Gemini's interactions."""
+    kind, content = str(item.get("type", "")), item.get("content")
+    calls = _ids([item.get("tool_call_id") or item.get("call_id") or item.get("id")])
+    own = item.get("role") in ("assistant", "model") or kind in ("message.output", "model_output")
+    if isinstance(content, list):
+        for block in objects(content):
+            yield from entry({"role": ASSISTANT if own else USER, **block})
+    elif kind in ("function.result", "function_result"):
+        yield NormalMessage(TOOL, _content(item.get("result")), calls)
+    elif kind in ("function.call", "function_call"):
+        yield NormalMessage(ASSISTANT, "", calls)
+    elif own:
+        yield NormalMessage(ASSISTANT, _text(content or item.get("text")))
+    elif not kind.endswith(("thought", "_call", "_result", "execution", "handoff")) and (kind or content is not None):
+        yield NormalMessage(USER, _content([item] if content is None else content))
+
+
 READERS: Final[dict[str, Callable[[Fields], Iterator[NormalMessage]]]] = {
     "anthropic": _anthropic,
+    "bedrock": _bedrock,
+    "cohere": _chat,
     "gemini": _gemini,
+    "gemini-interactions": _kept,
+    "mistral": _kept,
+    "ollama": _ollama,
     "openai-chat": _chat,
     "openai-responses": _responses,
 }

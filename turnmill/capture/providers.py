@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 RESPONSES, CHAT, MESSAGES, GENERATE = "openai-responses", "openai-chat", "anthropic", "gemini"
+BEDROCK, COHERE, INTERACTIONS, MISTRAL, OLLAMA = "bedrock", "cohere", "gemini-interactions", "mistral", "ollama"
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,15 +18,15 @@ class Api:
     """An API of models.
 
     `owner`: the provider that defines it. `path`: the end of its paths, without the query. `history`: the member of a
-    request for its messages. `streamed`: the path of a streamed request below the provider's address. `headers`: those
-    that a request needs.
+    request for its messages. `streamed`: the path of a streamed request below the provider's address, where requests
+    can be sent again. `headers`: those that a request needs.
     """
 
     owner: str
     path: re.Pattern[str]
     history: str
-    streamed: str
-    headers: Mapping[str, str]
+    streamed: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
 
     def headers_with(self, key: str) -> dict[str, str]:
         """Return the headers of a request with this key."""
@@ -50,8 +51,18 @@ APIS: Final[dict[str, Api]] = {  # by the wire that it speaks
         "/v1beta/models/{model}:streamGenerateContent?alt=sse",
         {"x-goog-api-key": "{key}"},
     ),
+    BEDROCK: Api(
+        "bedrock",
+        re.compile(r"/model/(?:.+/converse(?:-stream)?|.*anthropic.*/invoke(?:-with-response-stream)?)\Z"),
+        "messages",
+    ),
+    COHERE: Api("cohere", re.compile(r"/v2/chat/?\Z"), "messages"),
+    INTERACTIONS: Api("google", re.compile(r"/interactions/?\Z"), "input"),
+    MISTRAL: Api("mistral", re.compile(r"/v1/conversations(?:/[^/]+(?:/restart)?)?\Z"), "inputs"),
+    OLLAMA: Api("ollama", re.compile(r"/api/(?:chat|generate)\Z"), "messages"),
 }
-MODEL: Final = re.compile(r"/(?:deployments|models)/([^/:]+)(?=[/:])")  # in a path; some bodies have none
+# In a path; some bodies have none.
+MODEL: Final = re.compile(r"/(?:deployments|models)/([^/:]+)(?=[/:])|/model/(.+)/(?:converse|invoke)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +104,16 @@ PROVIDERS: Final[dict[str, Provider]] = {
         hosts=("*.openai.azure.com", "*.services.ai.azure.com", "*.cognitiveservices.azure.com"),
         apis=(RESPONSES, CHAT, MESSAGES),
     ),
+    "bedrock": Provider(
+        hosts=(
+            "bedrock-runtime.*.amazonaws.com",
+            "bedrock-runtime-fips.*.amazonaws.com",
+            "*.bedrock-runtime.*.vpce.amazonaws.com",
+            "bedrock-mantle.*.api.aws",
+        ),
+        apis=(BEDROCK, MESSAGES, CHAT, RESPONSES),
+    ),
+    "cohere": Provider(("api.cohere.com",), (COHERE,), "https://api.cohere.com", read={"CO_API_URL": ""}),
     "google": Provider(
         hosts=(
             "generativelanguage.googleapis.com",
@@ -100,7 +121,7 @@ PROVIDERS: Final[dict[str, Provider]] = {
             "*-aiplatform.googleapis.com",
             "aiplatform.*.rep.googleapis.com",
         ),
-        apis=(GENERATE, MESSAGES, CHAT),
+        apis=(GENERATE, INTERACTIONS, MESSAGES, CHAT),
         base="https://generativelanguage.googleapis.com",
         variable="GOOGLE_GEMINI_BASE_URL",
         read={"GOOGLE_GEMINI_BASE_URL": ""},
@@ -117,11 +138,17 @@ PROVIDERS: Final[dict[str, Provider]] = {
     ),
     "mistral": Provider(
         hosts=("api.mistral.ai",),
-        apis=(CHAT,),
+        apis=(CHAT, MISTRAL),
         base="https://api.mistral.ai",
         version="/v1",
         variable="MISTRAL_BASE_URL",
         keys=("MISTRAL_API_KEY",),
+    ),
+    "ollama": Provider(
+        hosts=("127.0.0.1:11434", "localhost:11434", "ollama.com"),
+        apis=(OLLAMA, CHAT, RESPONSES, MESSAGES),
+        base="http://127.0.0.1:11434",
+        read={"OLLAMA_HOST": ""},
     ),
     "openai": Provider(
         hosts=("api.openai.com", "*.api.openai.com"),
@@ -178,7 +205,8 @@ class Providers:
         name = self._more.get(f"{host}:{port}") or self._more.get(host)
         if name is not None:
             return name, APIS
-        provider = next((name for pattern, name in HOSTS if pattern.fullmatch(host)), None)
+        addresses = (host, f"{host}:{port}")
+        provider = next((name for pattern, name in HOSTS if any(map(pattern.fullmatch, addresses))), None)
         return None if provider is None else (provider, PROVIDERS[provider].apis)
 
 
@@ -188,6 +216,6 @@ def dialect_of(path: str, apis: Iterable[str] = APIS) -> str | None:
 
 
 def model_in(path: str) -> str | None:
-    """Return the model that a path names: a deployment of Azure, a model of Google's."""
+    """Return the model that a path names: a deployment of Azure, a model of Google's, an id or ARN of Bedrock's."""
     match = MODEL.search(path)
-    return match[1] if match else None
+    return match[1] or match[2] if match else None

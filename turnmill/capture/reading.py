@@ -30,6 +30,8 @@ THREAD_HEADERS: Final = (
     "x-claude-code-session-id",
 )
 CLAUDE_CODE: Final = re.compile(r"_session_([0-9a-fA-F-]{36})\Z")  # user_…_account_…_session_UUID
+PREVIOUS: Final = ("previous_response_id", "previous_interaction_id")
+CONVERSATION: Final = re.compile(r"/v1/conversations/([^/]+)")  # in a path of Mistral's
 CHUNK_BYTES: Final = 1_048_576  # counted at a time, so that counting stops early if there are far too many
 
 
@@ -74,7 +76,7 @@ def read(call: Call) -> Reading:
     value, problem = _value(call.headers, call.body)
     return Reading(
         exchange=Exchange(call.dialect, {} if value is None else value, call.headers),
-        names=request_names(call.headers, value),
+        names=request_names(call.headers, value, call.path),
         messages=messages(call.dialect, value),
         digest=hashlib.sha256(call.body).digest(),
         models=_models(call.path, value),
@@ -134,7 +136,7 @@ def _more(data: bytes) -> bool:
     return False
 
 
-def request_names(headers: Mapping[str, str], body: Any) -> RequestNames:
+def request_names(headers: Mapping[str, str], body: Any, path: str = "") -> RequestNames:
     """Return the names in a request. `headers`: names in lower case. `body`: any JSON.
 
     The thread is named by the first of these that is present:
@@ -146,13 +148,15 @@ def request_names(headers: Mapping[str, str], body: Any) -> RequestNames:
     4. headers of Codex, Claude Code and others that name a session
 
     The response that it continues is `previous_response_id` of the Responses API, `thread.previous_message_id` of
-    Anthropic's, and the one that gave `continuationToken` of Google's.
+    Anthropic's, and the one that gave `continuationToken` of Google's; `previous_interaction_id` of Google's, and the
+    newest of the conversation of Mistral's that the path names.
     """
     body = body if isinstance(body, dict) else {}
     parent = _id(headers.get("turnmill-parent"))
     thread, _, run = (parent or "").rpartition("/")
     kept = body.get("thread")  # of Anthropic's API
-    previous = kept.get("previous_message_id") if isinstance(kept, dict) else body.get("previous_response_id")
+    previous = [kept.get("previous_message_id")] if isinstance(kept, dict) else [body.get(name) for name in PREVIOUS]
+    previous += CONVERSATION.findall(path)
     inner = body.get("request")  # Code Assist wraps the body
     rest = token_id((inner if isinstance(inner, dict) else body).get("continuationToken"))
     return RequestNames(
@@ -161,7 +165,7 @@ def request_names(headers: Mapping[str, str], body: Any) -> RequestNames:
         agent=_id(headers.get("turnmill-agent")),
         parent_run=run or None,
         parent_thread=thread or None,
-        response=rest or _id(previous),
+        response=rest or next(filter(None, map(_id, previous)), None),
         resumes=rest is not None,
         in_thread=isinstance(kept, dict),
         beside=purpose_of(body.get("messages")) is not None,  # no `compaction`: the next call continues its summary

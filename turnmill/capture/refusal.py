@@ -8,6 +8,8 @@ from typing import Any, Final
 STATUS: Final = 400
 HEADERS: Final = {"content-type": "application/json", "x-should-retry": "false"}
 CODE: Final = "run_stopped"
+NAMED: Final = ("bedrock", "cohere", "mistral")  # wires whose clients read `message`
+BESIDE: Final = {"gemini-interactions": {"event_type": "error"}, "mistral": {"type": "conversation.response.error"}}
 ENDS: Final[dict[str, tuple[dict[str, Any], ...]]] = {  # the last events of a stream from a framework
     "vercel-ai": ({"type": "abort"},),
     "ag-ui": ({"type": "RUN_ERROR", "code": CODE},),
@@ -42,7 +44,8 @@ def _error(dialect: str, why: str) -> dict[str, Any]:
         return {"type": "error", "error": {"type": "invalid_request_error", "message": why}}
     if dialect == "gemini":
         return {"error": {"code": STATUS, "message": why, "status": "CANCELLED"}}
-    return {"error": {"type": "invalid_request_error", "code": CODE, "message": why, "param": None}}
+    error = {"error": {"type": "invalid_request_error", "code": CODE, "message": why, "param": None}}
+    return {**error, **BESIDE.get(dialect, {}), **({"message": why} if dialect in NAMED else {})}
 
 
 def _json(value: dict[str, Any]) -> bytes:

@@ -12,6 +12,7 @@ from aiohttp import web
 from pipeline.cli.mock.calls import Call, Reply
 from pipeline.cli.mock.matching import Tape
 from pipeline.cli.programs.proxy import read_body, served
+from pipeline.dialects.asked_again import HISTORY
 from pipeline.policies.local_callers import refusal
 from topics import json_text
 from topics.json_text import Fields
@@ -42,7 +43,7 @@ class Mock:
         if (why := refusal(request.headers)) is not None:
             return _refused(CHAT, 403, why)
         # The AI SDK expects the version in the base URL, all others don't.
-        dialect = MESSAGES if request.path.endswith("/messages") else dialect_of(request.path)
+        dialect = MESSAGES if request.path.endswith("/messages") else dialect_of(request.path, HISTORY)
         if request.method == "HEAD":
             return web.Response()
         if request.method != "POST" or dialect is None:

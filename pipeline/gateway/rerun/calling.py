@@ -132,7 +132,7 @@ async def chosen(
     if record["dialect"] not in HISTORY or "request" in asked:
         if turn is None:
             return None
-        raise CallerError(f"a request of {record['dialect']} can't be sent again: those of providers' APIs can")
+        raise CallerError(f"a request of {record['dialect']} can't be sent again: those of {', '.join(HISTORY)} can")
     body = _changed(request_again(document, meant, position, asked, record["dialect"]), record["dialect"], changes)
     model = changes.model or asked.get("model") or response.get("model_name") or ""
     provider = response.get("provider_name")

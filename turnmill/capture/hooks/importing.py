@@ -12,6 +12,7 @@ from typing import Final
 
 HOOKS: Final = {  # library -> the module with its hook
     "aiohttp": "turnmill.capture.hooks.aiohttp",
+    "botocore.httpsession": "turnmill.capture.hooks.requests",
     "httpx": "turnmill.capture.hooks.httpx",
     "httpx2": "turnmill.capture.hooks.httpx",
     "requests": "turnmill.capture.hooks.requests",

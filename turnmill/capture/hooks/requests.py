@@ -1,4 +1,7 @@
-"""The hook for requests: its adapter, and reads of the raw response below the response that programs use."""
+"""The hooks for requests and for botocore, which boto3 uses: what sends, and reads of the raw response.
+
+The raw response is urllib3's, below the response that programs use.
+"""
 
 import weakref
 from collections.abc import Callable, Iterator
@@ -19,9 +22,10 @@ sending: ContextVar[CapturedCall | None] = ContextVar("turnmill_capture_sending"
 
 
 def install(module: ModuleType) -> None:
-    """Install the hook in this module's adapters; a second call changes nothing."""
-    prepare_with(module.adapters.HTTPAdapter)
-    patch(module.adapters.HTTPAdapter, "send", _send)
+    """Install the hook in this module's adapters, or its session; a second call changes nothing."""
+    sender = module.URLLib3Session if module.__name__ == "botocore.httpsession" else module.adapters.HTTPAdapter
+    prepare_with(sender)
+    patch(sender, "send", _send)
     patch(import_module("urllib3.connection").HTTPConnection, "getresponse", _waiting)
 
 
@@ -39,7 +43,7 @@ def _send(original: Callable[..., Any]) -> Callable[..., Any]:
         finally:
             sending.reset(token)
         try:
-            _listen(response, call)
+            _listen(response, call, request)
         except Exception as error:
             call.failed(error)
         return response
@@ -68,15 +72,19 @@ def _begin(request: Any) -> CapturedCall | None:
         request.method or "",
         host,
         port,
-        url.path,
+        unquote(url.path),
         lambda: (lowered(request.headers) | hidden(url.query, unquote(url.password or "")), body_bytes(request.body)),
     )
 
 
-def _listen(response: Any, call: CapturedCall) -> None:
+def _listen(response: Any, call: CapturedCall, request: Any) -> None:
     """Report the data that the raw response returns. Its methods call each other: only the outermost call counts."""
     raw = response.raw
     reporter = _ReadReporter(call, response.status_code, lowered(response.headers))
+    of_botocore = hasattr(request, "stream_output")
+    if of_botocore and not request.stream_output:  # it has read the body
+        list(reporter.each(iter([response.content]), decoded=False))
+        return
     stream, read, close = raw.stream, raw.read, raw.close
 
     @wraps(stream)
@@ -101,7 +109,8 @@ def _listen(response: Any, call: CapturedCall) -> None:
                 call.cancelled()
 
     raw.stream, raw.read, raw.close = streamed, a_read, closed
-    weakref.finalize(response, call.cancelled).atexit = False
+    # botocore drops its response, and hands the raw one to the program.
+    weakref.finalize(raw if of_botocore else response, call.cancelled).atexit = False
 
 
 class _ReadReporter:

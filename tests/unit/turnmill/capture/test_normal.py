@@ -1,5 +1,7 @@
 """Messages of each API in one form, and answers in the same one."""
 
+import json
+from base64 import b64encode
 from typing import Any
 
 import pytest
@@ -87,6 +89,62 @@ BODIES: dict[str, Any] = {
     },
 }
 
+BODIES |= {
+    "bedrock": {
+        "system": [{"text": "Be brief."}],
+        "messages": [
+            {"role": "user", "content": [{"text": "Weather?"}, {"cachePoint": {"type": "default"}}]},
+            {
+                "role": "assistant",
+                "content": [
+                    {"reasoningContent": {"reasoningText": {"text": "Hm", "signature": "s"}}},
+                    {"text": "Let me look."},
+                    {"toolUse": {"toolUseId": "call_1", "name": "weather", "input": {}}},
+                    {"toolUse": {"toolUseId": "call_2", "name": "weather", "input": {}}},
+                ],
+            },
+            {
+                "role": "user",
+                "content": [
+                    {"toolResult": {"toolUseId": "call_1", "content": [{"text": "rain"}]}},
+                    {"toolResult": {"toolUseId": "call_2", "content": [{"text": "sun"}]}},
+                ],
+            },
+            {"role": "assistant", "content": [{"text": "It rains."}]},
+        ],
+    },
+    "cohere": BODIES["openai-chat"],
+    "gemini-interactions": {
+        "system_instruction": "Be brief.",
+        "input": [
+            {"type": "user_input", "content": [{"type": "text", "text": "Weather?"}]},
+            {"type": "thought", "signature": "s"},
+            {"type": "model_output", "content": [{"type": "text", "text": "Let me look."}]},
+            {"type": "google_search_call", "id": "search_1", "arguments": {}},
+            {"type": "function_call", "id": "call_1", "name": "weather", "arguments": {}},
+            {"type": "function_call", "id": "call_2", "name": "weather", "arguments": {}},
+            {"type": "function_result", "call_id": "call_1", "result": "rain"},
+            {"type": "function_result", "call_id": "call_2", "result": [{"type": "text", "text": "sun"}]},
+            {"role": "model", "content": "It rains."},
+        ],
+    },
+    "mistral": {
+        "instructions": "Be brief.",
+        "inputs": [
+            {"role": "user", "content": "Weather?"},
+            {
+                "type": "message.output",
+                "content": [{"type": "thinking", "thinking": []}, {"type": "text", "text": "Let me look."}],
+            },
+            {"type": "function.call", "id": "fc_1", "tool_call_id": "call_1", "name": "weather", "arguments": "{}"},
+            {"type": "function.call", "id": "fc_2", "tool_call_id": "call_2", "name": "weather", "arguments": "{}"},
+            {"type": "function.result", "tool_call_id": "call_1", "result": "rain"},
+            {"type": "function.result", "tool_call_id": "call_2", "result": "sun"},
+            {"role": "assistant", "content": "It rains."},
+        ],
+    },
+}
+
 
 @pytest.mark.parametrize("dialect", BODIES)
 def test_one_form(dialect: str) -> None:
@@ -95,6 +153,42 @@ def test_one_form(dialect: str) -> None:
     assert (result.role, result.calls) == ("tool", ("call_1", "call_2"))
     if dialect != "gemini":
         assert result.text == "rainsun"
+
+
+def test_calls_without_ids_have_the_names_of_their_tools() -> None:
+    """Ollama's client drops the ids of calls."""
+    function = {"function": {"name": "weather", "arguments": {}}}
+    said = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Weather?"},
+        {"role": "assistant", "content": "", "thinking": "Hm", "tool_calls": [function, function]},
+        {"role": "tool", "tool_name": "weather", "content": "rain"},
+    ]
+    called = NormalMessage("assistant", "", ("weather", "weather"))
+    assert messages("ollama", {"messages": said}) == [USER, called, NormalMessage("tool", "rain", ("weather",))]
+    streamed = Answer("ollama")
+    for chunk in (function, {**function, "id": "call_1"}):
+        streamed.take({"message": {"role": "assistant", "content": "", "tool_calls": [chunk]}, "done": False})
+    assert not streamed.over
+    streamed.take({"message": {"role": "assistant", "content": ""}, "done": True})
+    assert (streamed.message, streamed.over, streamed.failed) == (called, True, False)
+    assert (
+        messages("ollama", {"prompt": "Weather?", "images": ["aGFyZQ=="]})
+        != messages("ollama", {"prompt": "Weather?"})
+        == [USER]
+    )
+
+
+def test_models_of_anthropic_on_bedrock_speak_its_wire_too() -> None:
+    assert messages("bedrock", BODIES["anthropic"]) == messages("anthropic", BODIES["anthropic"])
+    answer = Answer("bedrock")
+    for event in STREAMS["anthropic"]:
+        answer.take({"chunk": {"bytes": b64encode(json.dumps(event).encode()).decode()}})
+    assert (answer.message, answer.over) == (CALL, True)
+    answer.take({"chunk": {"bytes": "no base64"}})
+    whole = Answer("bedrock")
+    whole.take(WHOLE["anthropic"])
+    assert (whole.message, whole.over) == (CALL, True)
 
 
 @pytest.mark.parametrize("dialect", BODIES)
@@ -155,6 +249,42 @@ STREAMS: dict[str, list[Any]] = {
         },
     ],
 }
+STREAMS |= {
+    "bedrock": [
+        {"messageStart": {"role": "assistant"}},
+        {"contentBlockDelta": {"contentBlockIndex": 0, "delta": {"reasoningContent": {"text": "Hm"}}}},
+        {"contentBlockDelta": {"contentBlockIndex": 1, "delta": {"text": "Let me look."}}},
+        {"contentBlockStart": {"contentBlockIndex": 2, "start": {"toolUse": {"toolUseId": "call_1"}}}},
+        {"contentBlockStart": {"contentBlockIndex": 3, "start": {"toolUse": {"toolUseId": "call_2"}}}},
+        {"messageStop": {"stopReason": "tool_use"}},
+    ],
+    "cohere": [
+        {"type": "tool-plan-delta", "delta": {"message": {"tool_plan": "Two calls."}}},
+        {"type": "content-delta", "index": 0, "delta": {"message": {"content": {"text": "Let me look."}}}},
+        {"type": "tool-call-start", "index": 0, "delta": {"message": {"tool_calls": {"id": "call_1"}}}},
+        {"type": "tool-call-delta", "index": 0, "delta": {"message": {"tool_calls": {"function": {}}}}},
+        {"type": "tool-call-start", "index": 1, "delta": {"message": {"tool_calls": {"id": "call_2"}}}},
+        {"type": "message-end", "delta": {"finish_reason": "TOOL_CALL"}},
+    ],
+    "gemini-interactions": [
+        {"event_type": "interaction.created", "interaction": {"id": "int_1", "status": "in_progress"}},
+        {"event_type": "step.delta", "delta": {"type": "thought_summary", "content": {"text": "Hm"}}},
+        {"event_type": "step.delta", "delta": {"type": "text", "text": "Let me look."}},
+        {"event_type": "step.start", "step": {"type": "function_call", "id": "call_1", "name": "weather"}},
+        {"event_type": "step.start", "step": {"type": "function_call", "id": "call_2", "name": "weather"}},
+        {"event_type": "interaction.completed", "interaction": {"id": "int_1", "status": "requires_action"}},
+    ],
+    "mistral": [
+        {"type": "conversation.response.started", "conversation_id": "conv_1"},
+        {"type": "message.output.delta", "content": "Let me "},
+        {"type": "message.output.delta", "content": {"type": "text", "text": "look."}},
+        {"type": "message.output.delta", "content": {"type": "tool_reference", "tool": "web_search"}},
+        {"type": "function.call.delta", "tool_call_id": "call_1", "name": "weather", "arguments": "{"},
+        {"type": "function.call.delta", "tool_call_id": "call_1", "name": "weather", "arguments": "}"},
+        {"type": "function.call.delta", "tool_call_id": "call_2", "name": "weather", "arguments": "{}"},
+        {"type": "conversation.response.done", "usage": {}},
+    ],
+}
 WHOLE: dict[str, Any] = {
     "openai-chat": {
         "object": "chat.completion",
@@ -168,7 +298,21 @@ WHOLE: dict[str, Any] = {
     },
     "anthropic": {"type": "message", "content": BODIES["anthropic"]["messages"][1]["content"]},
     "gemini": {"candidates": [{"content": BODIES["gemini"]["contents"][1], "finishReason": "STOP"}]},
+    "bedrock": {"metrics": {}, "output": {"message": BODIES["bedrock"]["messages"][1]}, "stopReason": "tool_use"},
+    "cohere": {"id": "c", "finish_reason": "TOOL_CALL", "message": BODIES["openai-chat"]["messages"][2]},
+    "gemini-interactions": {
+        "id": "int_1",
+        "object": "interaction",
+        "status": "requires_action",
+        "steps": BODIES["gemini-interactions"]["input"][1:6],
+    },
+    "mistral": {
+        "object": "conversation.response",
+        "conversation_id": "conv_1",
+        "outputs": BODIES["mistral"]["inputs"][1:4],
+    },
 }
+IDS = {"openai-responses": "resp_1", "gemini-interactions": "int_1", "mistral": "conv_1"}
 
 
 @pytest.mark.parametrize("dialect", STREAMS)
@@ -182,7 +326,7 @@ def test_answers(dialect: str) -> None:
         assert answer.message == CALL
         assert answer.over
         assert not answer.failed
-        assert answer.response_id == ("resp_1" if dialect == "openai-responses" else None)
+        assert answer.response_id == IDS.get(dialect)
 
 
 @pytest.mark.parametrize(
@@ -193,6 +337,13 @@ def test_answers(dialect: str) -> None:
         ("openai-responses", {"type": "response.failed", "response": {"status": "failed", "output": None}}),
         ("anthropic", {"type": "error", "error": {}}),
         ("gemini", {"error": {"code": 500}}),
+        ("bedrock", {"throttlingException": {"message": "overloaded"}}),
+        ("bedrock", {"error": {"code": "InternalFailure"}}),
+        ("cohere", {"type": "message-end", "delta": {"finish_reason": "ERROR"}}),
+        ("gemini-interactions", {"event_type": "error", "error": {}}),
+        ("gemini-interactions", {"event_type": "interaction.completed", "interaction": {"status": "failed"}}),
+        ("mistral", {"type": "conversation.response.error", "code": 500, "message": "overloaded"}),
+        ("ollama", {"error": "overloaded"}),
     ],
 )
 def test_errors_inside_of_an_answer(dialect: str, event: Any) -> None:

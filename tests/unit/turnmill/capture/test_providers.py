@@ -31,6 +31,28 @@ from turnmill.settings import more_hosts
         ("API.Mistral.ai", "/v1/chat/completions", ("mistral", "openai-chat")),
         ("api.groq.com", "/openai/v1/chat/completions", ("groq", "openai-chat")),
         ("openrouter.ai", "/api/v1/chat/completions", ("openrouter", "openai-chat")),
+        ("bedrock-runtime.eu-central-1.amazonaws.com", "/model/amazon.nova-pro-v1:0/converse", ("bedrock", "bedrock")),
+        ("bedrock-runtime.us-east-1.amazonaws.com", "/model/m-v1%3A0/converse-stream", ("bedrock", "bedrock")),
+        ("bedrock-runtime.us-east-1.amazonaws.com", "/model/anthropic.c/invoke", ("bedrock", "bedrock")),
+        (
+            "bedrock-runtime-fips.us-east-1.amazonaws.com",
+            "/model/us.anthropic.claude-v1:0/invoke-with-response-stream",
+            ("bedrock", "bedrock"),
+        ),
+        ("bedrock-runtime.us-west-2.amazonaws.com", "/openai/v1/chat/completions", ("bedrock", "openai-chat")),
+        ("bedrock-runtime.us-east-1.amazonaws.com", "/model/meta.llama3-v1:0/invoke", None),
+        ("bedrock-runtime.us-east-1.amazonaws.com", "/guardrail/g/version/1/apply", None),
+        ("bedrock.us-east-1.amazonaws.com", "/model/m/converse", None),
+        ("api.cohere.com", "/v2/chat", ("cohere", "cohere")),
+        ("api.cohere.com", "/v2/embed", None),
+        ("api.mistral.ai", "/v1/conversations", ("mistral", "mistral")),
+        ("api.mistral.ai", "/v1/conversations/conv_1", ("mistral", "mistral")),
+        ("api.mistral.ai", "/v1/conversations/conv_1/restart", ("mistral", "mistral")),
+        ("api.mistral.ai", "/v1/conversations/conv_1/history", None),
+        ("generativelanguage.googleapis.com", "/v1beta/interactions", ("google", "gemini-interactions")),
+        ("generativelanguage.googleapis.com", "/v1beta/interactions/int_1/cancel", None),
+        ("ollama.com", "/api/chat", ("ollama", "ollama")),
+        ("ollama.com", "/api/embed", None),
         ("api.openai.com", "/v1/embeddings", None),
         ("api.openai.com", "/v1/responses/resp_1/input_items", None),
         ("api.openai.com", "/v1/threads/t/messages", None),
@@ -46,6 +68,14 @@ def test_hosts_and_paths(host: str, path: str, known: tuple[str, str] | None) ->
     for _ in range(2):  # the second time from memory
         assert providers.known("POST", host, None, path) == (Known(*known) if known else None)
     assert providers.known("GET", host, None, path) is None
+
+
+def test_a_program_on_this_machine_is_known_by_its_port() -> None:
+    providers = Providers()
+    for host in ("localhost", "127.0.0.1"):
+        assert providers.known("POST", host, 11434, "/api/generate") == Known("ollama", "ollama")
+        assert providers.known("POST", host, 11434, "/v1/chat/completions") == Known("ollama", "openai-chat")
+        assert providers.known("POST", host, 8000, "/api/chat") is None
 
 
 def test_more_hosts() -> None:
@@ -65,6 +95,9 @@ def test_wrong_hosts(wrong: str) -> None:
 def test_models_in_paths() -> None:
     assert model_in("/openai/deployments/my-gpt/chat/completions") == "my-gpt"
     assert model_in("/v1beta/models/gemini-3-pro:generateContent") == "gemini-3-pro"
+    assert model_in("/model/us.anthropic.claude-sonnet-4-5-v1:0/invoke") == "us.anthropic.claude-sonnet-4-5-v1:0"
+    profile = "arn:aws:bedrock:us-east-1:123456789012:inference-profile/us.amazon.nova-pro-v1:0"
+    assert model_in(f"/model/{profile}/converse-stream") == profile
     assert model_in("/v1/chat/completions") is None
 
 

@@ -37,6 +37,9 @@ def test_the_rest() -> None:
     assert found == RequestNames(run="r", agent="a", parent_run="p", parent_thread="t", response="resp_1")
     assert request_names({"turnmill-parent": "p"}, {}) == RequestNames(parent_run="p")
     assert request_names({}, {}) == RequestNames()
+    assert request_names({}, {"previous_interaction_id": "int_1"}).response == "int_1"
+    assert request_names({}, {"inputs": []}, "/v1/conversations/conv_1").response == "conv_1"
+    assert request_names({}, {"inputs": []}, "/v1/conversations").response is None
 
 
 @pytest.mark.parametrize(
