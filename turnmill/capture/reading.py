@@ -10,7 +10,7 @@ from turnmill.capture.encodings import Unreadable, decoded
 from turnmill.capture.exchange import Exchange
 from turnmill.capture.normal import NormalMessage, messages, token_id
 from turnmill.capture.passing import Call
-from turnmill.capture.providers import model_in
+from turnmill.capture.providers import BEDROCK, MISTRAL, model_in
 from turnmill.errors import InvalidRecord
 from turnmill.limits import CAPTURED_REQUEST_BYTES, JSON_VALUES
 from turnmill.wire.envelope import loads
@@ -74,6 +74,8 @@ class Reading:
 def read(call: Call) -> Reading:
     """Read the body of a request, which may be any bytes. Raises nothing."""
     value, problem = _value(call.headers, call.body)
+    if isinstance(value, dict):
+        value = {**_in_path(call), **value}
     return Reading(
         exchange=Exchange(call.dialect, {} if value is None else value, call.headers),
         names=request_names(call.headers, value, call.path),
@@ -103,6 +105,14 @@ def _value(headers: Mapping[str, str], body: bytes) -> tuple[Any, str | None]:
     except InvalidRecord as error:
         return None, error.detail
     return value, None if isinstance(value, dict) else "it is no JSON object"
+
+
+def _in_path(call: Call) -> dict[str, str | None]:
+    """Return those parameters of a client's call, members of the request to a program, that travel in the path."""
+    if call.dialect == BEDROCK:
+        return {"modelId": model_in(call.path)}
+    conversation = CONVERSATION.search(call.path) if call.dialect == MISTRAL else None
+    return {"conversation_id": conversation[1]} if conversation else {}
 
 
 def _models(path: str, body: Any) -> tuple[str, ...]:

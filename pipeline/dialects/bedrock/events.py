@@ -50,6 +50,9 @@ def translate(state: Fields, event: Fields) -> Iterator[Fields]:
         answer = {"content": content, "stop_reason": event.get("stopReason"), "usage": usage(event)}
         yield {"type": "message", **model_asked(state), **answer, **_rest(event, *READ)}
         return
+    if event.get("type") == "message":
+        yield _named(state, event)
+        return
     kind = next(iter(event), "")
     told = event.get(kind)
     if kind.endswith(FAILED) or kind == ERROR:
@@ -62,6 +65,8 @@ def translate(state: Fields, event: Fields) -> Iterator[Fields]:
     match kind:
         case "chunk":
             inner = loads(b64decode(base64_of(told["bytes"])))
+            if "message" in inner:
+                inner = {**inner, "message": _named(state, inner["message"])}
             yield from [inner] if "type" in inner else translate(state, inner)  # Nova's are those of Converse
         case "messageStart":
             results.clear()
@@ -88,6 +93,11 @@ def translate(state: Fields, event: Fields) -> Iterator[Fields]:
             yield {"type": USAGE, "usage": usage(told), "about": _rest(told, *READ)}
         case _:
             yield {**_rest(told), "type": kind}
+
+
+def _named(state: Fields, message: Fields) -> Fields:
+    """Return a message of Anthropic's with the id that the request has of its model: it names the region, too."""
+    return {**message, **{key: name for key, name in model_asked(state).items() if name}}
 
 
 def count_behind(builder: Builder, event: Fields) -> None:

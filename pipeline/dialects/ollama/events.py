@@ -63,7 +63,7 @@ def _named(call: Fields, number: int) -> Fields:
     function = call.get("function") or {}
     arguments = text_or_dumped(function.get("arguments") or {})
     return {
-        "id": call.get("id") or f"call_{number}",
+        "id": f"call_{number}",  # clients drop the server's
         "function": {"name": function.get("name"), "arguments": arguments},
     }
 

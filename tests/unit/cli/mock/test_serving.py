@@ -126,6 +126,12 @@ async def test_what_is_no_call_is_refused(path: str, body: Any, status: int) -> 
     assert (await answered([], path, body))[0] == status
 
 
+@pytest.mark.parametrize("path", ["/v2/chat", "/api/chat", "/model/m/converse", "/v1/conversations", "/interactions"])
+async def test_wires_that_it_does_not_speak_are_refused_with_a_sentence(path: str) -> None:
+    status, _, text = await answered(calls("openai-chat"), path, BODIES["openai-chat"])
+    assert (status, f"POST {path} is no call that a run is answered for" in text) == (404, True)
+
+
 @pytest.mark.parametrize("headers", [{"Host": "page.example"}, {"Origin": "https://page.example"}])
 async def test_no_web_page_reads_what_was_recorded(headers: dict[str, str]) -> None:
     async with (

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.aws_frames import frame
 from turnmill.capture.exchange import MAX_NOTES, RETRY_WINDOW, Exchange, Verdict
 from turnmill.capture.fitting import BODY_BYTES, EVENT_BYTES
 from turnmill.limits import CAPTURED_ANSWER_BYTES, CAPTURED_EVENTS
@@ -93,6 +94,23 @@ def test_a_whole_answer(headers: dict[str, str]) -> None:
     }
     data = json.dumps(answer, indent=2).encode()
     assert played(data, headers, size=3, body=b"{}") == ([answer], Verdict("complete"))
+
+
+def test_binary_frames_are_cut_anywhere() -> None:
+    """AWS's streams say what they are by their content type; the second half of a frame may never come."""
+    kinds = {"messageStart": {"role": "assistant"}, "contentBlockDelta": {"delta": {"text": "Régn 🌧"}}}
+    kinds["messageStop"] = {"stopReason": "end_turn"}
+    data = b"".join(frame(kind, told) for kind, told in kinds.items())
+    headers, about = {"content-type": "application/vnd.amazon.eventstream"}, {"dialect": "bedrock", "body": b"{}"}
+    told = [{kind: event} for kind, event in kinds.items()]
+    for size in (1, 7, len(data)):
+        assert played(data, headers, size=size, **about) == (told, Verdict("complete"))
+    events, verdict = played(data[:-9], headers, how="finished", **about)
+    assert (events, verdict.end) == (told[:-1], "disconnected")
+    wrong = data[:-1] + bytes([data[-1] ^ 1])
+    *events, left_out = played(wrong, headers, **about)[0]
+    assert events == told[:-1]
+    assert left_out["reason"] == "a frame has a wrong checksum"
 
 
 def test_a_stream_under_another_name() -> None:

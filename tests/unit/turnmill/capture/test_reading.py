@@ -25,6 +25,22 @@ def test_a_request() -> None:
 
 
 @pytest.mark.parametrize(
+    ("dialect", "path", "named"),
+    [
+        ("bedrock", "/model/us.amazon.nova-pro-v1:0/converse", {"modelId": "us.amazon.nova-pro-v1:0"}),
+        ("mistral", "/v1/conversations/conv_1", {"conversation_id": "conv_1"}),
+        ("mistral", "/v1/conversations", {}),
+    ],
+)
+def test_what_is_in_the_path_is_published_as_the_clients_take_it(
+    dialect: str, path: str, named: dict[str, str]
+) -> None:
+    found = reading(b'{"messages": []}', path, dialect)
+    assert found.exchange.asked()[0]["request"] == {"messages": [], **named}
+    assert found.names.response == named.get("conversation_id")
+
+
+@pytest.mark.parametrize(
     ("body", "path", "models"),
     [
         ({"model": "m"}, "/v1beta/models/gemini-2:generateContent", ("gemini-2", "m")),

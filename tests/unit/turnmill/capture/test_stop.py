@@ -171,7 +171,13 @@ async def test_a_loop_hears_it_from_another_thread() -> None:
         await heard.during(asyncio.Event().wait)
 
 
-@pytest.mark.parametrize("dialect", ["openai-chat", "openai-responses", "anthropic", "gemini"])
+@pytest.mark.parametrize(
+    "dialect",
+    [
+        *("openai-chat", "openai-responses", "anthropic", "gemini"),
+        *("bedrock", "cohere", "gemini-interactions", "mistral", "ollama"),
+    ],
+)
 def test_each_wire_has_words_for_it(dialect: str) -> None:
     assert json.loads(refusal.whole(dialect, "stopped by ann"))["error"]["message"] == "stopped by ann"
     stream = {"content-type": "text/event-stream; charset=utf-8"}
