@@ -9,9 +9,8 @@ from turnmill.capture.normal import (
     ASSISTANT,
     NormalMessage,
     assistant_blocks,
-    converse_blocks,
-    entry,
     merged,
+    messages,
     model_parts,
     objects,
     ollama_message,
@@ -195,7 +194,7 @@ class Answer:
             case {"type": "message"}:
                 self._anthropic(event)
             case {"output": {"message": {"content": content}}}:
-                self._all(assistant_blocks(converse_blocks(content)))
+                self._all(assistant_blocks(content))
                 self._end()
             case {"contentBlockStart": {"start": {"toolUse": {"toolUseId": call}}}}:
                 self._call(len(self._calls), call)
@@ -219,8 +218,9 @@ class Answer:
                 self._call(len(self._calls), call)
 
     def _ollama(self, event: Fields) -> None:
-        message = event.get("message")
-        self._add(ollama_message(message if isinstance(message, dict) else {"content": event.get("response")}))
+        self._text(event.get("response"))
+        if isinstance(message := event.get("message"), dict):
+            self._add(ollama_message(message))
         if event.get("done") or event.get("error"):
             self._end(failed=bool(event.get("error")))
 
@@ -239,12 +239,12 @@ class Answer:
                 self._call(len(self._calls), call)
             case {"type": "message.output.delta", "content": {"text": text} | text} | {"delta": {"text": text}}:
                 self._text(text)
-        steps = [*objects(whole.get("outputs")), *objects(whole.get("steps"))]
-        for step in steps:
+        steps = whole.get("outputs", whole.get("steps"))
+        for step in objects(steps):
             self._name(step, "tool_call_id" if "tool_call_id" in step else "id")
-        spoken = (message for step in steps for message in entry({"role": ASSISTANT, **step}))
-        for message in merged(each for each in spoken if each.role == ASSISTANT):
-            self._all(message)
+        for message in messages(self.dialect, {"input": steps}):
+            if message.role == ASSISTANT:
+                self._all(message)
         status = whole.get("status")
         failed = status in FAILED or kind in ("error", "conversation.response.error")
         if failed or status not in UNFINISHED or kind == "conversation.response.done" or "outputs" in whole:

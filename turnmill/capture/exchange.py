@@ -27,9 +27,6 @@ Fields = dict[str, Any]
 SMALL_BYTES: Final = 100_000  # an event of this size as received always fits into a record
 ERROR_BYTES: Final = 65_536  # most bytes of a server's refusal that are kept
 ERROR_CHARACTERS: Final = 1_000
-STREAMS: Final = frozenset(
-    {"text/event-stream", "application/x-ndjson", "application/jsonl", "application/vnd.amazon.eventstream"}
-)
 MAX_NOTES: Final = 20  # most `left_out` events of an exchange
 RETRIED_STATUSES: Final = frozenset({408, 409, 425, 429})  # statuses after which clients retry, besides all from 500
 RETRY_WINDOW: Final = 30.0  # seconds within which a client retries, plus the time that the server asks it to wait
@@ -267,7 +264,7 @@ class Exchange:
 
 def _is_stream(content_type: str, *, asked: bool) -> bool:
     kind = content_type.partition(";")[0].strip().lower()
-    if kind in STREAMS:
+    if kind.endswith(("/event-stream", "/x-ndjson", "/jsonl", ".amazon.eventstream")):
         return True
     return kind != "application/json" and asked
 

@@ -20,7 +20,7 @@ USER: Final = "user"
 ASSISTANT: Final = "assistant"
 TOOL: Final = "tool"
 COMPACTED: Final = "\0compacted\0"  # begins the text of a summary that stands for all before it
-UNMARKED: Final = frozenset({"cache_control"})  # moves from message to message in each request
+UNMARKED: Final = frozenset({"cache_control", "cachePoint"})  # move from message to message in each request
 
 
 class NormalMessage(NamedTuple):
@@ -122,8 +122,10 @@ def _anthropic(body: Fields) -> Iterator[NormalMessage]:
         for block in objects(content):
             if block.get("type") == "text" and is_note(str(block.get("text"))):
                 continue
-            if block.get("type") == "tool_result":
-                yield NormalMessage(TOOL, _content(block.get("content")), _ids([block.get("tool_use_id")]))
+            result = block if block.get("type") == "tool_result" else block.get("toolResult")  # the latter: Converse
+            if isinstance(result, dict):
+                call = result.get("tool_use_id", result.get("toolUseId"))
+                yield NormalMessage(TOOL, _content(result.get("content")), _ids([call]))
             else:
                 yield NormalMessage(USER, _content([block]))
         if isinstance(content, str) and not is_note(content):
@@ -131,8 +133,9 @@ def _anthropic(body: Fields) -> Iterator[NormalMessage]:
 
 
 def assistant_blocks(content: Any) -> NormalMessage:
-    """Return the message in an assistant's content of Anthropic's API."""
-    calls = [block.get("id") for block in objects(content) if block.get("type") == "tool_use"]
+    """Return the message in an assistant's content of Anthropic's API, or of Bedrock's Converse."""
+    uses = [block if block.get("type") == "tool_use" else block.get("toolUse") for block in objects(content)]
+    calls = [use.get("id", use.get("toolUseId")) for use in objects(uses)]
     summaries = [block.get("content") for block in objects(content) if block.get("type") == "compaction"]
     summary = "".join(f"{COMPACTED}{text}" for text in summaries if isinstance(text, str))
     return NormalMessage(ASSISTANT, summary + _text(content), _ids(calls))
@@ -162,44 +165,19 @@ def model_parts(parts: Any) -> NormalMessage:
     return NormalMessage(ASSISTANT, _text(spoken), _ids(ids))
 
 
-def _bedrock(body: Fields) -> Iterator[NormalMessage]:
-    messages = objects(body.get("messages"))
-    return _anthropic({"messages": [{**each, "content": converse_blocks(each.get("content"))} for each in messages]})
-
-
-def converse_blocks(content: Any) -> Any:
-    """Return a content of Bedrock's Converse as Anthropic's, without marks of caches; one of Anthropic's unchanged."""
-    if not isinstance(content, list):
-        return content
-    return [_converse_block(block) for block in objects(content) if "cachePoint" not in block]
-
-
-def _converse_block(block: Fields) -> Fields:
-    match block:
-        case {"toolUse": {"toolUseId": call}}:
-            return {"type": "tool_use", "id": call}
-        case {"toolResult": {"toolUseId": call, "content": content}}:
-            return {"type": "tool_result", "tool_use_id": call, "content": content}
-    return block
-
-
 def _ollama(body: Fields) -> Iterator[NormalMessage]:
-    asked = {"role": USER, "content": body.get("prompt"), "images": body.get("images")}
-    for message in (asked, *objects(body.get("messages"))):
+    yield ollama_message({"role": USER, "content": body.get("prompt"), "images": body.get("images")})
+    for message in objects(body.get("messages")):
         if message.get("role") in (USER, ASSISTANT, TOOL):
-            yield ollama_message(message, message["role"])
+            yield ollama_message(message)
 
 
-def ollama_message(message: Fields, role: str = ASSISTANT) -> NormalMessage:
+def ollama_message(message: Fields) -> NormalMessage:
     """Return a message of Ollama's. Clients drop the ids of its calls: the names of tools stand for them."""
-    calls = [
-        call["function"].get("name")
-        for call in objects(message.get("tool_calls"))
-        if type(call.get("function")) is dict
-    ]
-    images = message.get("images")
-    content = [message.get("content"), *(images if isinstance(images, list) else ())]
-    return NormalMessage(role, _content(content), _ids([*calls, message.get("tool_name")]))
+    functions = [call.get("function") for call in objects(message.get("tool_calls"))]
+    calls = _ids([*(function.get("name") for function in objects(functions)), message.get("tool_name")])
+    pictures = [{"images": message["images"]}] if message.get("images") else []
+    return NormalMessage(str(message.get("role")), _content([message.get("content"), *pictures]), calls)
 
 
 def _kept(body: Fields) -> Iterator[NormalMessage]:
@@ -228,7 +206,7 @@ def entry(item: Fields) -> Iterator[NormalMessage]:
 
 READERS: Final[dict[str, Callable[[Fields], Iterator[NormalMessage]]]] = {
     "anthropic": _anthropic,
-    "bedrock": _bedrock,
+    "bedrock": _anthropic,
     "cohere": _chat,
     "gemini": _gemini,
     "gemini-interactions": _kept,
@@ -272,8 +250,8 @@ def _content(content: Any) -> str:
         text = block.get("text") if isinstance(block, dict) else block
         if isinstance(text, str):
             pieces.append(text)
-        elif isinstance(block, dict):
-            pieces.append(_hash({key: value for key, value in block.items() if key not in UNMARKED}))
+        elif isinstance(block, dict) and (rest := {key: block[key] for key in block if key not in UNMARKED}):
+            pieces.append(_hash(rest))
     return "".join(pieces)
 
 

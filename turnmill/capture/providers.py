@@ -53,7 +53,7 @@ APIS: Final[dict[str, Api]] = {  # by the wire that it speaks
     ),
     BEDROCK: Api(
         "bedrock",
-        re.compile(r"/model/(?:.+/converse(?:-stream)?|.*anthropic.*/invoke(?:-with-response-stream)?)\Z"),
+        re.compile(r"/model/(?:.+/converse|.*anthropic.*/invoke)(?:-stream|-with-response-stream)?\Z"),
         "messages",
     ),
     COHERE: Api("cohere", re.compile(r"/v2/chat/?\Z"), "messages"),
@@ -61,8 +61,10 @@ APIS: Final[dict[str, Api]] = {  # by the wire that it speaks
     MISTRAL: Api("mistral", re.compile(r"/v1/conversations(?:/[^/]+(?:/restart)?)?\Z"), "inputs"),
     OLLAMA: Api("ollama", re.compile(r"/api/(?:chat|generate)\Z"), "messages"),
 }
-# In a path; some bodies have none.
-MODEL: Final = re.compile(r"/(?:deployments|models)/([^/:]+)(?=[/:])|/model/(.+)/(?:converse|invoke)")
+IN_PATH: Final = re.compile(
+    r"/(?:deployments|models)/(?P<model>[^/:]+)(?=[/:])|/model/(?P<modelId>.+)/(?:converse|invoke)"
+    r"|/v1/conversations/(?P<conversation_id>[^/]+)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +107,7 @@ PROVIDERS: Final[dict[str, Provider]] = {
         apis=(RESPONSES, CHAT, MESSAGES),
     ),
     "bedrock": Provider(
-        hosts=(
-            "bedrock-runtime.*.amazonaws.com",
-            "bedrock-runtime-fips.*.amazonaws.com",
-            "*.bedrock-runtime.*.vpce.amazonaws.com",
-            "bedrock-mantle.*.api.aws",
-        ),
+        hosts=("bedrock-runtime.*.amazonaws.com", "bedrock-runtime-fips.*.amazonaws.com", "bedrock-mantle.*.api.aws"),
         apis=(BEDROCK, MESSAGES, CHAT, RESPONSES),
     ),
     "cohere": Provider(("api.cohere.com",), (COHERE,), "https://api.cohere.com", read={"CO_API_URL": ""}),
@@ -147,8 +144,7 @@ PROVIDERS: Final[dict[str, Provider]] = {
     "ollama": Provider(
         hosts=("127.0.0.1:11434", "localhost:11434", "ollama.com"),
         apis=(OLLAMA, CHAT, RESPONSES, MESSAGES),
-        base="http://127.0.0.1:11434",
-        read={"OLLAMA_HOST": ""},
+        base="http://127.0.0.1:11434",  # `OLLAMA_HOST` is not changed: a server reads it, too
     ),
     "openai": Provider(
         hosts=("api.openai.com", "*.api.openai.com"),
@@ -215,7 +211,7 @@ def dialect_of(path: str, apis: Iterable[str] = APIS) -> str | None:
     return next((dialect for dialect in apis if APIS[dialect].path.search(path)), None)
 
 
-def model_in(path: str) -> str | None:
-    """Return the model that a path names: a deployment of Azure, a model of Google's, an id or ARN of Bedrock's."""
-    match = MODEL.search(path)
-    return match[1] or match[2] if match else None
+def named_in(path: str) -> dict[str, str]:
+    """Return what a path names, instead of a body: a `model`, Bedrock's `modelId`, Mistral's `conversation_id`."""
+    match = IN_PATH.search(path)
+    return {} if match is None else {name: value for name, value in match.groupdict().items() if value}

@@ -10,7 +10,7 @@ from turnmill.capture.encodings import Unreadable, decoded
 from turnmill.capture.exchange import Exchange
 from turnmill.capture.normal import NormalMessage, messages, token_id
 from turnmill.capture.passing import Call
-from turnmill.capture.providers import BEDROCK, MISTRAL, model_in
+from turnmill.capture.providers import named_in
 from turnmill.errors import InvalidRecord
 from turnmill.limits import CAPTURED_REQUEST_BYTES, JSON_VALUES
 from turnmill.wire.envelope import loads
@@ -31,7 +31,6 @@ THREAD_HEADERS: Final = (
 )
 CLAUDE_CODE: Final = re.compile(r"_session_([0-9a-fA-F-]{36})\Z")  # user_…_account_…_session_UUID
 PREVIOUS: Final = ("previous_response_id", "previous_interaction_id")
-CONVERSATION: Final = re.compile(r"/v1/conversations/([^/]+)")  # in a path of Mistral's
 CHUNK_BYTES: Final = 1_048_576  # counted at a time, so that counting stops early if there are far too many
 
 
@@ -74,14 +73,16 @@ class Reading:
 def read(call: Call) -> Reading:
     """Read the body of a request, which may be any bytes. Raises nothing."""
     value, problem = _value(call.headers, call.body)
+    named = named_in(call.path)
+    model = named.pop("model", named.get("modelId"))
     if isinstance(value, dict):
-        value = {**_in_path(call), **value}
+        value = {**named, **value}  # as the clients of Bedrock and Mistral take them
     return Reading(
         exchange=Exchange(call.dialect, {} if value is None else value, call.headers),
-        names=request_names(call.headers, value, call.path),
+        names=request_names(call.headers, value, named.get("conversation_id")),
         messages=messages(call.dialect, value),
         digest=hashlib.sha256(call.body).digest(),
-        models=_models(call.path, value),
+        models=_models(model, value),
         problem=problem,
     )
 
@@ -107,18 +108,10 @@ def _value(headers: Mapping[str, str], body: bytes) -> tuple[Any, str | None]:
     return value, None if isinstance(value, dict) else "it is no JSON object"
 
 
-def _in_path(call: Call) -> dict[str, str | None]:
-    """Return those parameters of a client's call, members of the request to a program, that travel in the path."""
-    if call.dialect == BEDROCK:
-        return {"modelId": model_in(call.path)}
-    conversation = CONVERSATION.search(call.path) if call.dialect == MISTRAL else None
-    return {"conversation_id": conversation[1]} if conversation else {}
-
-
-def _models(path: str, body: Any) -> tuple[str, ...]:
+def _models(model: str | None, body: Any) -> tuple[str, ...]:
     """Return the names of models, that of the path first. Some servers ignore the case of keys."""
     in_body = [value for key, value in body.items() if key.lower() == "model"] if isinstance(body, dict) else []
-    names = [model_in(path), *in_body]
+    names = [model, *in_body]
     return tuple(dict.fromkeys(name for name in names if isinstance(name, str)))
 
 
@@ -146,8 +139,8 @@ def _more(data: bytes) -> bool:
     return False
 
 
-def request_names(headers: Mapping[str, str], body: Any, path: str = "") -> RequestNames:
-    """Return the names in a request. `headers`: names in lower case. `body`: any JSON.
+def request_names(headers: Mapping[str, str], body: Any, conversation: str | None = None) -> RequestNames:
+    """Return the names in a request. `headers`: names in lower case. `body`: any JSON. `conversation`: of Mistral's.
 
     The thread is named by the first of these that is present:
 
@@ -159,14 +152,13 @@ def request_names(headers: Mapping[str, str], body: Any, path: str = "") -> Requ
 
     The response that it continues is `previous_response_id` of the Responses API, `thread.previous_message_id` of
     Anthropic's, and the one that gave `continuationToken` of Google's; `previous_interaction_id` of Google's, and the
-    newest of the conversation of Mistral's that the path names.
+    newest of the conversation that Mistral keeps.
     """
     body = body if isinstance(body, dict) else {}
     parent = _id(headers.get("turnmill-parent"))
     thread, _, run = (parent or "").rpartition("/")
     kept = body.get("thread")  # of Anthropic's API
     previous = [kept.get("previous_message_id")] if isinstance(kept, dict) else [body.get(name) for name in PREVIOUS]
-    previous += CONVERSATION.findall(path)
     inner = body.get("request")  # Code Assist wraps the body
     rest = token_id((inner if isinstance(inner, dict) else body).get("continuationToken"))
     return RequestNames(
@@ -175,7 +167,7 @@ def request_names(headers: Mapping[str, str], body: Any, path: str = "") -> Requ
         agent=_id(headers.get("turnmill-agent")),
         parent_run=run or None,
         parent_thread=thread or None,
-        response=rest or next(filter(None, map(_id, previous)), None),
+        response=rest or next(filter(None, map(_id, [*previous, conversation])), None),
         resumes=rest is not None,
         in_thread=isinstance(kept, dict),
         beside=purpose_of(body.get("messages")) is not None,  # no `compaction`: the next call continues its summary

@@ -119,3 +119,14 @@ def test_a_sum_of_calls_is_an_estimate_below_the_tier() -> None:
     assert cost_of({**row, **counts, "summed": True}) == (900_150_000, source(), True)
     assert cost_of({**row, **counts}) == (1_800_300_000, source(), False)
     assert cost_of({**row, "input_tokens": 200_000, "summed": True}).estimated is False, "no call can be above it"
+
+
+@pytest.mark.parametrize(
+    "region", ["us.", "eu.", "apac.", "arn:aws:bedrock:us-east-1:123456789012:inference-profile/us."]
+)
+def test_a_model_of_bedrock_has_the_price_of_its_region(region: str) -> None:
+    """In a region Anthropic's models cost a tenth more than everywhere; a profile's ARN ends with the model's id."""
+    model = "anthropic.claude-opus-4-5-20251101-v1:0"
+    everywhere = cost(f"global.{model}", "bedrock", input_tokens=1000, output_tokens=1000)
+    assert everywhere == (5 + 25) * 1000 * NANO // MILLION
+    assert cost(region + model, "bedrock", input_tokens=1000, output_tokens=1000) == everywhere * 11 // 10

@@ -2,7 +2,7 @@
 
 import pytest
 
-from turnmill.capture.providers import Known, Providers, model_in
+from turnmill.capture.providers import Known, Providers, named_in
 from turnmill.settings import more_hosts
 
 
@@ -92,13 +92,14 @@ def test_wrong_hosts(wrong: str) -> None:
         more_hosts(wrong)
 
 
-def test_models_in_paths() -> None:
-    assert model_in("/openai/deployments/my-gpt/chat/completions") == "my-gpt"
-    assert model_in("/v1beta/models/gemini-3-pro:generateContent") == "gemini-3-pro"
-    assert model_in("/model/us.anthropic.claude-sonnet-4-5-v1:0/invoke") == "us.anthropic.claude-sonnet-4-5-v1:0"
-    profile = "arn:aws:bedrock:us-east-1:123456789012:inference-profile/us.amazon.nova-pro-v1:0"
-    assert model_in(f"/model/{profile}/converse-stream") == profile
-    assert model_in("/v1/chat/completions") is None
+def test_what_is_in_paths() -> None:
+    assert named_in("/openai/deployments/my-gpt/chat/completions") == {"model": "my-gpt"}
+    assert named_in("/v1beta/models/gemini-3-pro:generateContent") == {"model": "gemini-3-pro"}
+    model, profile = "us.amazon.nova-pro-v1:0", "arn:aws:bedrock:us-east-1:123456789012:inference-profile/us.claude"
+    assert named_in(f"/model/{model}/invoke") == {"modelId": model}
+    assert named_in(f"/model/{profile}/converse-stream") == {"modelId": profile}
+    assert named_in("/v1/conversations/conv_1/restart") == {"conversation_id": "conv_1"}
+    assert named_in("/v1/conversations") == named_in("/v1/chat/completions") == {}
 
 
 def test_what_is_remembered_of_hosts_is_bounded() -> None:

@@ -38,8 +38,7 @@ def test_the_rest() -> None:
     assert request_names({"turnmill-parent": "p"}, {}) == RequestNames(parent_run="p")
     assert request_names({}, {}) == RequestNames()
     assert request_names({}, {"previous_interaction_id": "int_1"}).response == "int_1"
-    assert request_names({}, {"inputs": []}, "/v1/conversations/conv_1").response == "conv_1"
-    assert request_names({}, {"inputs": []}, "/v1/conversations").response is None
+    assert request_names({}, {"inputs": []}, "conv_1").response == "conv_1"
 
 
 @pytest.mark.parametrize(
