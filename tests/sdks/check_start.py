@@ -29,6 +29,7 @@ COMMAND = "turnmill run -- python agent.py"
 CAPTURED = sorted(page.stem for page in PAGES.glob("*.md") if COMMAND in page.read_text())
 # Pages whose last program has one line of ours -> the environment that has what it imports.
 HELPED = {"claude-agent": "claude-agent-sdk", "langchain": "langgraph", "openai-agents": "openai-agents"}
+MODELS = {"bedrock": "model-wires", "ollama": "model-wires"}
 FRAMEWORKS = {"langchain": "langgraph", "openai-agents": "openai-agents", "pydantic-ai": "openai-and-pydantic-ai"}
 OTHERS = ("ag-ui", "claude-code", "codex", "google-adk", "node")
 # Lines of a page that a test leaves out: it has the wheel, no broker, and reads what was published.
@@ -81,6 +82,10 @@ def told(address: str, page: str, settings: Settings) -> dict[str, str]:
         "OPENAI_BASE_URL": f"{base}/v1",
         "ANTHROPIC_BASE_URL": base,
         "GOOGLE_GEMINI_BASE_URL": base,
+        "OLLAMA_HOST": base,
+        "AWS_ENDPOINT_URL_BEDROCK_RUNTIME": base,
+        "AWS_DEFAULT_REGION": "us-east-1",
+        **dict.fromkeys(("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"), "key"),
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     }
 
@@ -112,7 +117,7 @@ def test_without_a_line_of_code(page: str, tmp_path: Path) -> None:
     """The first program of a page, started as it says, where a framework's own events are not published twice."""
     program = programs(page)[0]
     settings = away(tmp_path, capture_hosts="127.0.0.1=test")
-    python = environment(FRAMEWORKS.get(page, "providers"))
+    python = environment((FRAMEWORKS | MODELS).get(page, "providers"))
     with upstream() as address:
         base = f"{address}/plain/{page}"
         program = program.replace("Mistral()", f"Mistral('key', server_url='{base}')")  # it reads no variable for that

@@ -94,11 +94,25 @@ def _gemini(texts: tuple[str, ...], *, stream: bool) -> list[Any]:
     return answers
 
 
+def _converse(texts: tuple[str, ...], **_: bool) -> list[Any]:
+    message = {"role": "assistant", "content": [{"text": "".join(texts)}]}
+    usage = {"inputTokens": 3, "outputTokens": 5, "totalTokens": 8}
+    return [{"output": {"message": message}, "stopReason": "end_turn", "usage": usage, "metrics": {"latencyMs": 1}}]
+
+
+def _ollama(texts: tuple[str, ...], **_: bool) -> list[Any]:
+    message = {"role": "assistant", "content": "".join(texts)}
+    counts = {"done": True, "done_reason": "stop", "prompt_eval_count": 3, "eval_count": 5}
+    return [{"model": "m", "created_at": "2026-11-01T00:00:00.037000001Z", "message": message, **counts}]
+
+
 WIRES: Final = {
     "/chat/completions": ("openai-chat", _chat),
     "/responses": ("openai-responses", _responses),
     "/messages": ("anthropic", _messages),
     "enerateContent": ("gemini", _gemini),
+    "/converse": ("bedrock", _converse),  # it and the next are asked for whole answers alone
+    "/api/chat": ("ollama", _ollama),
 }
 
 
