@@ -2,12 +2,9 @@
 
 from typing import Any, Final
 
-from pipeline.assembly.dialect import Dialect
-from pipeline.dialects.anthropic import ANTHROPIC
 from pipeline.dialects.anthropic import DIALECT as OF
 from pipeline.dialects.bedrock import events
 from pipeline.dialects.kin import kin
-from pipeline.turns.losses import Carrier
 
 KINDS: Final = frozenset({"messageStart", "contentBlockStart", "contentBlockDelta", "contentBlockStop", "messageStop"})
 
@@ -23,13 +20,4 @@ def recognises(event: Any) -> bool:
     return (kind in KINDS or kind.endswith(events.FAILED)) and isinstance(event[kind], dict)
 
 
-DIALECT: Final[Dialect] = kin(
-    "bedrock",
-    OF,
-    events.translate,
-    events.body,
-    recognises,
-    provider="bedrock",
-    more=events.HANDLERS,
-    carriers=(Carrier("bedrock", ANTHROPIC),),
-)
+DIALECT: Final = kin("bedrock", OF, events.translate, events.body, recognises, more=events.HANDLERS)

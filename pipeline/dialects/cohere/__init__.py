@@ -2,12 +2,9 @@
 
 from typing import Any, Final
 
-from pipeline.assembly.dialect import Dialect
-from pipeline.dialects.anthropic import ANTHROPIC
 from pipeline.dialects.anthropic import DIALECT as OF
 from pipeline.dialects.cohere import events
 from pipeline.dialects.kin import kin
-from pipeline.turns.losses import Carrier
 
 KINDS: Final = ("message-", "content-", "tool-plan-", "tool-call-", "citation-")
 
@@ -26,12 +23,4 @@ def recognises(event: Any) -> bool:
     return False
 
 
-DIALECT: Final[Dialect] = kin(
-    "cohere",
-    OF,
-    events.translate,
-    events.body,
-    recognises,
-    provider="cohere",
-    carriers=(Carrier("cohere", ANTHROPIC),),
-)
+DIALECT: Final = kin("cohere", OF, events.translate, events.body, recognises)

@@ -2,7 +2,6 @@
 
 from typing import Any, Final
 
-from pipeline.assembly.dialect import Dialect
 from pipeline.dialects.anthropic import DIALECT as OF
 from pipeline.dialects.gemini_interactions import events
 from pipeline.dialects.kin import kin
@@ -18,4 +17,4 @@ def recognises(event: Any) -> bool:
     return False
 
 
-DIALECT: Final[Dialect] = kin("gemini-interactions", OF, events.translate, events.body, recognises, provider="gemini")
+DIALECT: Final = kin("gemini-interactions", OF, events.translate, events.body, recognises, provider="gemini")

@@ -2,12 +2,9 @@
 
 from typing import Any, Final
 
-from pipeline.assembly.dialect import Dialect
-from pipeline.dialects.anthropic import ANTHROPIC
 from pipeline.dialects.anthropic import DIALECT as OF
 from pipeline.dialects.kin import kin
 from pipeline.dialects.mistral import events
-from pipeline.turns.losses import Carrier
 
 KINDS: Final = ("conversation.response.", "message.output.", "function.call.", "tool.execution.", "agent.handoff.")
 
@@ -22,12 +19,4 @@ def recognises(event: Any) -> bool:
     return False
 
 
-DIALECT: Final[Dialect] = kin(
-    "mistral",
-    OF,
-    events.translate,
-    events.body,
-    recognises,
-    provider="mistral",
-    carriers=(Carrier("mistral", ANTHROPIC),),
-)
+DIALECT: Final = kin("mistral", OF, events.translate, events.body, recognises)

@@ -2,12 +2,9 @@
 
 from typing import Any, Final
 
-from pipeline.assembly.dialect import Dialect
 from pipeline.dialects.kin import kin
 from pipeline.dialects.ollama import events
 from pipeline.dialects.openai_chat import DIALECT as OF
-from pipeline.dialects.openai_chat import OPENAI_CHAT
-from pipeline.turns.losses import Carrier
 
 
 def recognises(event: Any) -> bool:
@@ -25,12 +22,4 @@ def recognises(event: Any) -> bool:
     return False
 
 
-DIALECT: Final[Dialect] = kin(
-    "ollama",
-    OF,
-    events.translate,
-    events.body,
-    recognises,
-    provider="ollama",
-    carriers=(Carrier("ollama", OPENAI_CHAT),),
-)
+DIALECT: Final = kin("ollama", OF, events.translate, events.body, recognises)

@@ -2,7 +2,6 @@
 
 from typing import Any, Final
 
-from pipeline.assembly.dialect import Dialect
 from pipeline.dialects.kin import kin
 from pipeline.dialects.openai_realtime import events
 from pipeline.dialects.openai_responses import DIALECT as OF
@@ -22,6 +21,4 @@ def recognises(event: Any) -> bool:
     return False
 
 
-DIALECT: Final[Dialect] = kin(
-    "openai-realtime", OF, events.translate, lambda request: request, recognises, provider="openai"
-)
+DIALECT: Final = kin("openai-realtime", OF, events.translate, lambda request: request, recognises, provider="openai")
