@@ -287,7 +287,7 @@ UNREAD: Final[dict[str, tuple[Unread, ...]]] = {
     "ollama": (
         Unread(TIME, "-", "created_at *_duration"),
         Unread("tokens of the old way to go on", "-", "context"),
-        Unread("calls stand in their order", "-", "message.tool_calls[].function.index"),
+        Unread("calls stand in their order", "-", "message.tool_calls[].function.index message.tool_calls[].id"),
         Unread(CONSTANT, "-", "message.role"),
         Unread(
             REQUEST,
@@ -454,6 +454,21 @@ UNREAD: Final[dict[str, tuple[Unread, ...]]] = {
         Unread("a part's event has it", "builtin_tool_call builtin_tool_result", "part result"),
         Unread("an invalid call is answered by a retry", "function_tool_call output_tool_call", "args_valid"),
         Unread("the part that is open", "part_end", "part.tool_call_id"),
+    ),
+    "strands": (
+        Unread(REPEATED, "-", "data delta.* reasoning* message.content[].* message.metadata result.message messages"),
+        Unread(REPEATED, "tool_use_stream", "current_tool_use delta.toolUse type"),
+        Unread(REPEATED, "multiagent_node_start multiagent_node_stop multiagent_result", "node_* result"),
+        Unread(
+            REPEATED, "multiagent_node_stream", "event.message.content[].* event.message.metadata event.result.message"
+        ),
+        Unread("what an agent that is a tool says is in its messages", "tool_stream", "tool_stream_event.data.event.*"),
+        Unread("of its own messages, which nothing refers to", "- multiagent_node_stream", "*message.tracking_id"),
+        Unread(CONSTANT, "- multiagent_node_stream", "*event.messageStart.role *result.type"),
+        Unread("the sum of the others", "- multiagent_node_stream", "*event.metadata.usage.totalTokens"),
+        Unread(
+            "what ends is the block that is open", "- multiagent_node_stream", "*contentBlockStop.contentBlockIndex"
+        ),
     ),
     "vercel-ai": (
         Unread("of another protocol, which the SDK refuses", "-", "delta id"),

@@ -14,8 +14,6 @@ def name_of(event: Any) -> str | None:
             return "OpenAI's agent sessions"
         case {"type": str(kind), "processed_at": _} if kind.startswith(("user.", "agent.", "session.", "span.")):
             return "Anthropic's managed agents"
-        case {"init_event_loop": _} | {"event": {"messageStart": _}}:
-            return "Strands Agents"
         case {"event": str(), "task_id": _} if "workflow_run_id" in event or "message_id" in event:
             return "Dify"
     return None

@@ -7,6 +7,7 @@
 | ag-ui | the interrupts of RUN_FINISHED; calls without results |
 | langgraph | `interrupt()`, with the actions that its middleware asks about |
 | google-adk | `adk_request_confirmation`, as the call that is to be confirmed; other calls without response |
+| strands | the interrupts of tools |
 | all others | a call without its result; their streams don't tell whether it waits for an approval or the result |
 
 Only questions with or after the last response count: the model has gone on past earlier ones.
@@ -103,6 +104,14 @@ def _of_event(event_type: Any, data: Any) -> list[Asked]:
             for item in objects(object_of(data).get("interrupts"))
             for call in (item.get("toolCallId"),)
         ]
+    if event_type == "data-app-tool_interrupt_event":
+        asked = _fields(_fields(data).get("tool_interrupt_event"))
+        use = _fields(asked.get("tool_use"))
+        return [
+            _question("input", use.get("name"), use.get("toolUseId"), use.get("input"), _said(why), item.get("id"))
+            for item in _objects(asked.get("interrupts"))
+            for why in (item.get("reason") or item.get("name"),)
+        ]
     if event_type != "custom:langgraph.interrupt":
         return []
     held = object_of(data)
@@ -121,9 +130,7 @@ def _of_event(event_type: Any, data: Any) -> list[Asked]:
             )
             for item, identity in zip(actions, (f"{interrupt}#{n}" for n in range(len(actions))), strict=True)
         ]
-    return [
-        _question("input", None, None, None, value if isinstance(value, str) else json_text.dumps(value), interrupt)
-    ]
+    return [_question("input", None, None, None, _said(value), interrupt)]
 
 
 def _merge(questions: list[Asked], asked: Asked) -> None:
@@ -146,6 +153,10 @@ def _question(kind: str, name: Any, call_id: Any, args: Any, message: Any = None
     texts = {"id": own_id or call_id, "tool_name": name, "tool_call_id": call_id, "message": message}
     known = {key: value[:MAX_TEXT_CHARACTERS] if isinstance(value, str) else None for key, value in texts.items()}
     return {"kind": kind, **known, "args": args if small else None}
+
+
+def _said(value: Any) -> str:
+    return value if isinstance(value, str) else json_text.dumps(value)
 
 
 def _parsed(text: Any) -> Any:

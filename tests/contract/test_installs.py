@@ -31,6 +31,7 @@ OF_OTHERS = {
     "openai-agents",
     "pydantic-ai",
     "pydantic-ai-slim",
+    "strands-agents",
     "uvicorn",
 }
 

@@ -1,4 +1,4 @@
-"""Recordings of Bedrock and Realtime against what the packages' own readers ended with."""
+"""Recordings of Bedrock, Realtime and Strands against what the packages' own readers ended with."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from tests.corpus.compare_wires import Recording, judge, recordings
 from tests.support.assembled import assembled
 from turnmill.wire.framing import decode, decoder_for
 
-RECORDINGS = [*recordings("bedrock"), *recordings("openai-realtime")]
+RECORDINGS = [*recordings("bedrock"), *recordings("openai-realtime"), *recordings("strands")]
 each = pytest.mark.parametrize("recording", RECORDINGS, ids=lambda recording: recording.stream.name)
 
 

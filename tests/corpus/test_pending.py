@@ -26,6 +26,8 @@ ASKED: dict[tuple[str, str], list[tuple[str, str | None, Any, str | None]]] = {
     ],
     ("google-adk", "confirm-jsonl"): [("approval", "pays", {"amount": 900}, "Please approve or reject")],
     ("anthropic", "loop-tool"): [],
+    ("strands", "interrupt"): [("input", "book", {"port": "Brest"}, '{"port":"Brest"}')],
+    ("strands", "interrupt-resumed"): [],
 }
 
 

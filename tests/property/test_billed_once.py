@@ -92,6 +92,7 @@ SNAPSHOTS: Final[dict[str, tuple[Is, ...]]] = {
     "pi-agent": (of("type", "message_update", "message_end", "turn_end", "agent_end"),),
     "pi-proxy": (of("type", "done"),),
     "pydantic-ai": (of("event_kind", "part_start", "part_end", "final_result", "agent_run_result"),),
+    "strands": (lambda event: "metadata" in (event.get("event") or {}) or "message" in event,),
     "thread-protocol": (),  # each event is a turn of its own
     "vercel-ai": (of("type", "start", "data-sys-usage", "message-metadata", "finish"),),
 }

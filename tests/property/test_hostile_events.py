@@ -46,6 +46,7 @@ FILES = {
     "pi-agent": "*.jsonl",
     "pi-proxy": "*.sse",
     "pydantic-ai": "*.jsonl",
+    "strands": "*.jsonl",
     "vercel-ai": "*.sse",
 }
 DEEP: Any = json_text.loads("[" * 300 + "]" * 300)

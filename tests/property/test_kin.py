@@ -18,7 +18,7 @@ from tests.property.test_hostile_events import broken, streams
 from tests.support.told_runs import Told
 from turnmill.errors import InvalidRecord
 
-KIN = ("bedrock", "cohere", "gemini-interactions", "mistral", "ollama", "openai-realtime")
+KIN = ("bedrock", "cohere", "gemini-interactions", "mistral", "ollama", "openai-realtime", "strands")
 
 
 def delivered(told: Told, rng: random.Random) -> list[Any]:

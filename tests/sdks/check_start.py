@@ -28,7 +28,12 @@ QUESTION = "What's the weather in Paris?"
 COMMAND = "turnmill run -- python agent.py"
 CAPTURED = sorted(page.stem for page in PAGES.glob("*.md") if COMMAND in page.read_text())
 # Pages whose last program has one line of ours -> the environment that has what it imports.
-HELPED = {"claude-agent": "claude-agent-sdk", "langchain": "langgraph", "openai-agents": "openai-agents"}
+HELPED = {
+    "claude-agent": "claude-agent-sdk",
+    "langchain": "langgraph",
+    "openai-agents": "openai-agents",
+    "strands": "strands",
+}
 MODELS = {"bedrock": "model-wires", "ollama": "model-wires"}
 FRAMEWORKS = {"langchain": "langgraph", "openai-agents": "openai-agents", "pydantic-ai": "openai-and-pydantic-ai"}
 OTHERS = ("ag-ui", "claude-code", "codex", "google-adk", "node")

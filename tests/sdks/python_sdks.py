@@ -39,6 +39,7 @@ SDKS: Final = {
     "providers": PROVIDERS,
     "providers-over-http": (*PROVIDERS, "httpx==0.28.1"),  # which these SDKs themselves no longer bring
     "model-wires": ("boto3==1.44.8", "ollama==0.6.3", "cohere==7.3.1", "mistralai==3.7.0", "google-genai==3.6.1"),
+    "strands": ("strands-agents[openai]==1.62.0",),
     "pydantic-ai-2.68.0": ("pydantic-ai-slim[ag-ui,openai,ui]==2.68.0", "fastapi==0.165.0", "uvicorn==0.54.0"),
     "pydantic-ai-1.107.10": ("pydantic-ai-slim[ui]==1.107.10",),
     # It imports a module that later releases of OpenTelemetry no longer have.

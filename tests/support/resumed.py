@@ -153,6 +153,7 @@ RESUMED: Final[dict[str, tuple[str | None, tuple[Resumed, ...]]]] = {
     "pi-agent": (None, ()),  # `agent_end` has the messages of its run alone
     "pi-proxy": ("pi-agent", (in_request("context", "messages", asked=PI_WORDS),)),
     "pydantic-ai": ("pydantic-ai", (of_pydantic_ai,)),
+    "strands": ("anthropic", (in_request("messages", asked=WORDS),)),
     "thread-protocol": (None, ()),  # each event is a new turn
     "vercel-ai": ("vercel-ai", (in_request("messages", asked=UI_WORDS), in_request("messages"))),
 }

@@ -16,6 +16,7 @@
 | openai-realtime, openai-responses | items, of a `conversation.item.create` each, or of `input` |
 | pi-agent, pi-proxy | messages of the role `toolResult` |
 | pydantic-ai | `approvals` and `calls` of `DeferredToolResults` |
+| strands | `interruptResponse` blocks, the prompt |
 | vercel-ai | a ModelMessage of the role `tool` |
 
 Only `true` and {"approved": true} approve a call; every other value denies it.
@@ -236,5 +237,8 @@ FORMS: Final[Mapping[str, Callable[[Sequence[Answer]], Any]]] = {
     "pi-agent": _pi,
     "pi-proxy": _pi,
     "pydantic-ai": _pydantic,
+    "strands": lambda answers: [
+        {"interruptResponse": {"interruptId": _own_id(answer), "response": answer.value}} for answer in answers
+    ],
     "vercel-ai": lambda answers: {"role": "tool", "content": [_vercel_part(answer) for answer in answers]},
 }

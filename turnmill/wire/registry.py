@@ -20,6 +20,7 @@ from turnmill.wire.sdk_objects import (
     openai_chat_event,
     openai_responses_event,
     pydantic_ai_event,
+    strands_event,
 )
 
 # As `turnmill.wire.framing` describes them.
@@ -88,6 +89,7 @@ WIRES: Final[dict[str, Wire]] = {
     "pi-agent": Wire(),
     "pi-proxy": Wire(framing="data-lines"),
     "pydantic-ai": Wire(kind="event_kind", as_event=pydantic_ai_event),
+    "strands": Wire(untyped=True, as_event=strands_event, holds_objects=True),
     "thread-protocol": Wire(),
     "vercel-ai": Wire(done_marker="[DONE]"),
 }

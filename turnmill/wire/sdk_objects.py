@@ -3,6 +3,7 @@
 Pydantic AI's events (`event_kind`)       serialized; the run's result with the messages of this run only
 events of OpenAI's Agents SDK             their content, serialized as received; agents as their names
 messages of the Claude Agent SDK          the lines that they were parsed from
+events of Strands Agents                  serialized, without those that repeat the model's
 items of LangGraph's streams              messages and other objects in them, serialized
 events of openai's and anthropic's        as the server sent them, without the helper's additions (the text so far in
 stream helpers                            every delta, and events that repeat others in another form)
@@ -25,6 +26,7 @@ LEFT_OUT: Final = object()  # returned for an event that only repeats the conten
 _OF_ANTHROPICS_HELPER: Final = frozenset({"text", "thinking", "signature", "input_json", "citation", "compaction"})
 _OF_OPENAIS_HELPER: Final = ("content.", "refusal.", "tool_calls.", "logprobs.")
 _BESIDE_GEMINI: Final = frozenset({"sdk_http_response", "automatic_function_calling_history", "parsed"})
+_WITH_STATE: Final = frozenset({"init_event_loop", "event_loop_throttled_delay"})  # the rest of them is the caller's
 _SO_FAR: Final = frozenset({"snapshot"})
 _BLOCKS: Final = {  # classes of the Claude Agent SDK -> types of Claude Code's blocks
     "TextBlock": "text",
@@ -145,6 +147,31 @@ def openai_agents_event(event: Any) -> Any:
     except (AttributeError, ValueError, TypeError) as error:
         raise _unwritable(event, error) from error
     return model(event)
+
+
+def strands_event(event: Any) -> Any:
+    """Return an event of Strands Agents as JSON values, or LEFT_OUT. Raises InvalidRecord."""
+    if not isinstance(event, dict):
+        return event
+    tool = event.get("tool_stream_event")
+    inner = event.get("event") if "node_id" in event else tool.get("data") if isinstance(tool, dict) else None
+    if "delta" in event or (isinstance(inner, dict) and "delta" in inner):
+        return LEFT_OUT
+    try:
+        return _of_strands(event)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise _unwritable(event, error) from error
+
+
+def _of_strands(value: Any) -> Any:
+    """Return a value without the objects that its caller passed to the agent."""
+    if isinstance(value, dict):
+        return {key: _of_strands(value[key]) for key in value.keys() & _WITH_STATE or value}
+    if isinstance(value, list):
+        return [_of_strands(item) for item in value]
+    if isinstance(value, bytes):
+        return base64_of(value)
+    return _of_strands(value.to_dict()) if hasattr(value, "to_dict") else _written(value)
 
 
 def _run_item(item: Any) -> dict[str, Any]:

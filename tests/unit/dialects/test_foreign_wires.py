@@ -21,7 +21,6 @@ STREAMS: dict[str, list[Any]] = {
         {"type": "run_item_stream_event", "name": "tool_called", "item": {"rawItem": {"type": "function_call"}}},
         {"type": "run_item_stream_event", "name": "tool_output", "item": {"rawItem": {}}},
     ],
-    "Strands Agents": [{"init_event_loop": True}, {"event": {"messageStart": {"role": "assistant"}}}],  # 1.62.0
     "Dify": [{"event": "message", "task_id": "t", "message_id": "m", "answer": "Hi"}],
     "OpenAI's agent sessions": [{"type": "agent.session.turn.output_text.delta", "delta": "Hi"}],
     "Anthropic's managed agents": [{"type": "agent.message", "id": "e", "content": [], "processed_at": "t"}],

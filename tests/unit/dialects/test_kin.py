@@ -232,3 +232,37 @@ def test_a_request_that_was_read_reads_the_same_again() -> None:
         assert run.turns
         read = DIALECTS[dialect].history({"messages": messages})
         assert DIALECTS[dialect].history({"messages": list(read.messages)}).messages == read.messages
+
+
+def of_node(node: str, event: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "multiagent_node_stream", "node_id": node, "event": event}
+
+
+def test_parallel_agents_of_strands_stand_behind_each_other_also_where_the_run_breaks_off() -> None:
+    first, second = ([{"event": event} for event in converse(text=text)] for text in ("Brest.", "Calais."))
+    events = [
+        of_node(node, event) for pair in zip(first, second, strict=True) for node, event in zip("ab", pair, strict=True)
+    ]
+    bad = of_node("b", {"event": {"contentBlockDelta": 5}})
+    run = assembled("strands", [*events, bad], end="complete")
+    assert [part["content"] for message in run.messages("response") for part in message["parts"]] == [
+        "Brest.",
+        "Calais.",
+    ]
+    assert len(run.refused) == 1
+    stop = {"type": "multiagent_node_stop", "node_id": "a"}
+    assert assembled("strands", [*events, stop], end="complete").messages("response") == run.messages("response")
+
+
+def test_tokens_of_strands_are_with_those_of_caches_whatever_the_models_class_tells() -> None:
+    for total, tokens in ((202, 190), (330, 318)):
+        usage = {"inputTokens": 190, "outputTokens": 12, "totalTokens": total, "cacheReadInputTokens": 128}
+        run = assembled("strands", [{"event": event} for event in converse({"metadata": {"usage": usage}})])
+        assert run.turns[-1]["total_usage"]["input_tokens"] == tokens
+
+
+@pytest.mark.parametrize("asked", ["When?", [{"text": "When?"}], [{"role": "user", "content": [{"text": "When?"}]}]])
+def test_the_prompt_of_strands(asked: Any) -> None:
+    for body in (asked, {"prompt": asked}):
+        events = [{"event": event} for event in converse()]
+        assert assembled("strands", events, run={"request": body}).turns[0]["parts"][0]["content"] == "When?"

@@ -45,6 +45,7 @@ CASES: list[tuple[str, str, Any, Any]] = [
     ("mistral", "result", 7, [{"type": "function.result", "tool_call_id": "c1", "result": "7"}]),
     ("ollama", "result", 7, [{"role": "tool", "tool_name": "pay", "content": "7"}]),
     ("openai-realtime", "result", 7, [{"type": "function_call_output", "call_id": "c1", "output": "7"}]),
+    ("strands", "input", "yes", [{"interruptResponse": {"interruptId": "i1", "response": "yes"}}]),
     ("claude-code", "result", YES, {"c1": {"behavior": "allow", "updatedInput": {"sum": 3}}}),
     (
         "claude-code",

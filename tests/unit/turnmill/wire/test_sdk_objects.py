@@ -21,6 +21,7 @@ from turnmill.wire.sdk_objects import (
     openai_chat_event,
     openai_responses_event,
     pydantic_ai_event,
+    strands_event,
 )
 
 
@@ -267,3 +268,30 @@ def test_what_is_no_json_is_said() -> None:
     with pytest.raises(InvalidRecord, match="PartDelta can't be written as JSON"):
         pydantic_ai_event(PartDelta(0, object()))  # type: ignore[arg-type]
     assert pydantic_ai_event(7) == 7  # for the reader of events to refuse
+
+
+class AgentResult:
+    def to_dict(self) -> dict[str, Any]:
+        return {"type": "agent_result", "stop_reason": "end_turn"}
+
+
+def test_events_of_strands_come_without_copies_and_without_the_callers_objects() -> None:
+    agent = object()
+    text = {"data": "Hi", "delta": {"text": "Hi"}, "agent": agent}
+    assert strands_event(text) is LEFT_OUT
+    assert strands_event({"type": "multiagent_node_stream", "node_id": "a", "event": text}) is LEFT_OUT
+    assert strands_event({"type": "tool_stream", "tool_stream_event": {"tool_use": {}, "data": text}}) is LEFT_OUT
+    begun = {"init_event_loop": True, "agent": agent}
+    assert strands_event(begun) == {"init_event_loop": True}
+    assert strands_event({"type": "multiagent_node_stream", "node_id": "a", "event": begun})["event"] == {
+        "init_event_loop": True
+    }
+    assert strands_event({"result": AgentResult()}) == {"result": {"type": "agent_result", "stop_reason": "end_turn"}}
+    sealed = {"event": {"contentBlockDelta": {"delta": {"reasoningContent": {"redactedContent": b"\xff"}}}}}
+    assert strands_event(sealed)["event"]["contentBlockDelta"]["delta"]["reasoningContent"]["redactedContent"] == "/w=="
+    assert strands_event({"message": {"content": [{"text": "Hi"}]}}) == {"message": {"content": [{"text": "Hi"}]}}
+    assert strands_event(7) == 7  # for the reader of events to refuse
+    deep: dict[str, Any] = {}
+    deep["event"] = deep
+    with pytest.raises(InvalidRecord, match="dict can't be written as JSON"):
+        strands_event(deep)
