@@ -341,6 +341,38 @@ UNREAD: Final[dict[str, tuple[Unread, ...]]] = {
         ),
         Unread("which kind of tool it is: its call tells it", "run_item_stream_event/*", "item.tool_origin"),
     ),
+    "openai-agents-js": (
+        Unread(
+            "of Chat Completions, which the other events have in this SDK's form",
+            "raw_model_stream_event/model raw_model_stream_event/response_* raw_model_stream_event/output_text_delta",
+            "data.event.choices data.event.created data.event.id data.event.model data.event.object data.event.usage"
+            " data.providerData*",
+        ),
+        Unread(
+            "the model's own event has it",
+            "raw_model_stream_event/response_done",
+            "data.response.output[].* data.response.providerData data.response.usage.requestUsageEntries",
+        ),
+        Unread(LABEL, "raw_model_stream_event/*", "data.itemId data.event.item_id data.event.summary_index"),
+        Unread(TRANSPORT, "raw_model_stream_event/model", "source data.event.sequence_number"),
+        Unread("the finished item has it", "raw_model_stream_event/model", "data.event.part"),
+        Unread(
+            CONSTANT,
+            "raw_model_stream_event/model",
+            "*.content[].type *.role *.summary[].type data.event.response.object",
+        ),
+        Unread(TIME, "raw_model_stream_event/model", "data.event.response.created_at"),
+        Unread("settings of the request", "raw_model_stream_event/model", "data.event.response.parallel_tool_calls"),
+        Unread(
+            "the model's events have it, where they are in the stream",
+            "run_item_stream_event",
+            "item.rawItem.content[].* item.rawItem.output.type item.rawItem.providerData.action item.rawItem.rawContent"
+            " item.rawItem.role item.toolName item.functionToolStateKey",
+        ),
+        Unread("`rawItem` has what the model is told", "run_item_stream_event", "item.output item.executionStatus"),
+        Unread("`item` tells what it is", "run_item_stream_event", "name"),
+        Unread("the agent that spoke last", "run_item_stream_event", "item.sourceAgent"),
+    ),
     "openai-chat": (
         Unread(CONSTANT, "chat.completion.chunk", "choices[].delta.role *.type object"),
         Unread(TIME, "chat.completion.chunk -", "created"),

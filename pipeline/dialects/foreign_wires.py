@@ -8,8 +8,6 @@ def name_of(event: Any) -> str | None:
     match event:
         case {"type": str(), "from": str(), "runId": _, "payload": _}:
             return "Mastra's fullStream"
-        case {"type": "raw_model_stream_event"} | {"item": {"rawItem": _}}:
-            return "the JavaScript SDK of OpenAI's agents"
         case {"type": str(kind)} if kind.startswith("agent.session."):
             return "OpenAI's agent sessions"
         case {"type": str(kind), "processed_at": _} if kind.startswith(("user.", "agent.", "session.", "span.")):

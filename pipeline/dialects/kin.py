@@ -63,15 +63,15 @@ def kin(
     body: Callable[[Any], Any],
     recognises: Callable[[Any], bool],
     *,
-    provider: str | None = None,
+    provider: str | None = "",
     more: Mapping[str, Handler] = MappingProxyType({}),
     **differs: Any,
 ) -> Dialect:
     """Return the dialect of a wire that `translate` makes events of another wire.
 
     `body`: returns the body of a request, which may be any JSON, as its kin's. `provider`: of the models, unless the
-    publisher names it; the wire's name if None. `more`: handlers beside its kin's. `differs`: fields of the dialect
-    that are not its kin's. It can't carry what its kin can't.
+    publisher names it; empty: the wire's name; None: not known. `more`: handlers beside its kin's. `differs`: fields of
+    the dialect that are not its kin's. It can't carry what its kin can't.
     """
     kind = WIRES[name].kind
     handlers = {**of.handlers, CANCELLED: _cancelled, **more}
@@ -103,7 +103,7 @@ def kin(
     def begin(builder: Builder) -> None:
         builder.scratch[STATE] = {}
         builder.context.request = begun(builder.scratch[STATE], builder.context.request)
-        builder.context.provider_name = builder.context.provider_name or provider or name
+        builder.context.provider_name = builder.context.provider_name or (name if provider == "" else provider)
         of.begin(builder)
 
     def handle(builder: Builder, event: Fields) -> None:

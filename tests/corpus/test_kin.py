@@ -8,7 +8,12 @@ from tests.corpus.compare_wires import Recording, judge, recordings
 from tests.support.assembled import assembled
 from turnmill.wire.framing import decode, decoder_for
 
-RECORDINGS = [*recordings("bedrock"), *recordings("openai-realtime"), *recordings("strands")]
+RECORDINGS = [
+    *recordings("bedrock"),
+    *recordings("openai-realtime"),
+    *recordings("strands"),
+    *recordings("openai-agents-js"),
+]
 each = pytest.mark.parametrize("recording", RECORDINGS, ids=lambda recording: recording.stream.name)
 
 

@@ -36,6 +36,7 @@ KINDS: Final = {
         "data.params.data.event",
     ),
     "openai-agents": ("type", "name", "data.type"),
+    "openai-agents-js": ("type", "data.type"),
     "pi-agent": ("type", "assistantMessageEvent.type", "message.role"),
 }
 Way = tuple[str, ...]  # the event's kind, then the names of fields; of lists with brackets

@@ -85,6 +85,7 @@ SNAPSHOTS: Final[dict[str, tuple[Is, ...]]] = {
     "mistral": (),  # the start of an answer begins it anew
     "ollama": (),  # each line is a piece, and the last one ends the call
     "openai-agents": (of_raw,),
+    "openai-agents-js": (lambda event: (event.get("data") or {}).get("type") in ("response_started", "response_done"),),
     "openai-chat": (lambda event: bool(event.get("usage")),),
     "openai-realtime": (of("type", "response.output_item.done"),),
     "openai-responses": (of("type", *RESPONSE, "response.output_item.done"),),

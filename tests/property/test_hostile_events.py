@@ -39,6 +39,7 @@ FILES = {
     "mistral": "*.*",
     "ollama": "*.jsonl",
     "openai-agents": "*.jsonl",
+    "openai-agents-js": "*.jsonl",
     "openai-chat": "*.sse",
     "openai-realtime": "*.jsonl",
     "openai-responses": "*.sse",

@@ -18,7 +18,16 @@ from tests.property.test_hostile_events import broken, streams
 from tests.support.told_runs import Told
 from turnmill.errors import InvalidRecord
 
-KIN = ("bedrock", "cohere", "gemini-interactions", "mistral", "ollama", "openai-realtime", "strands")
+KIN = (
+    "bedrock",
+    "cohere",
+    "gemini-interactions",
+    "mistral",
+    "ollama",
+    "openai-agents-js",
+    "openai-realtime",
+    "strands",
+)
 
 
 def delivered(told: Told, rng: random.Random) -> list[Any]:

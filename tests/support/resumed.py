@@ -146,6 +146,7 @@ RESUMED: Final[dict[str, tuple[str | None, tuple[Resumed, ...]]]] = {
     "mistral": (None, ()),  # the server keeps the conversation
     "ollama": ("openai-chat", (in_request("messages", asked=WORDS),)),
     "openai-agents": ("openai-responses", (in_request("input", asked=WORDS),)),
+    "openai-agents-js": ("openai-responses", (in_request("input", asked=WORDS),)),
     "openai-chat": ("openai-chat", (in_request("messages", asked=WORDS),)),
     "openai-realtime": (None, ()),  # the server keeps the session
     "openai-responses": ("openai-responses", (in_request("input", asked=WORDS),)),

@@ -4,7 +4,7 @@
 |---|---|
 | a2a | a message of the user, for the task |
 | ag-ui | `RunAgentInput.resume`: a list of {interruptId, status, payload} |
-| agents-sdk, openai-agents | call id -> {approve, rejection_message}, for `state.approve` and `state.reject` |
+| agents-sdk, openai-agents, openai-agents-js | call id -> {approve, rejection_message}, for `state.approve`, `.reject` |
 | anthropic | a user's message with `tool_result` blocks |
 | bedrock | a user's message with `toolResult` blocks |
 | claude-code | call id -> the permission result of `can_use_tool` |
@@ -231,6 +231,7 @@ FORMS: Final[Mapping[str, Callable[[Sequence[Answer]], Any]]] = {
     "mistral": _results("function.result", "tool_call_id"),
     "ollama": _ollama,
     "openai-agents": _agents,
+    "openai-agents-js": _agents,
     "openai-chat": _chat,
     "openai-realtime": _responses,
     "openai-responses": _responses,

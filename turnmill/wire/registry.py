@@ -82,6 +82,7 @@ WIRES: Final[dict[str, Wire]] = {
     "mistral": Wire(done_marker="[DONE]", untyped=True),
     "ollama": Wire(untyped=True),
     "openai-agents": Wire(done_marker="[DONE]", as_event=openai_agents_event),
+    "openai-agents-js": Wire(),
     "openai-chat": Wire(kind="object", done_marker="[DONE]", untyped=True, boxed=True, as_event=openai_chat_event),
     "openai-realtime": Wire(as_event=openai_responses_event),
     "openai-responses": Wire(done_marker="[DONE]", untyped=True, as_event=openai_responses_event),

@@ -24,7 +24,7 @@ OPENAI_AGENTS: Final = (
 def recognises(event: Any) -> bool | None:
     """Return whether an event is of this wire. The SDK for JavaScript writes other names."""
     match event:
-        case {"item": {"rawItem": _}}:
+        case {"item": {"rawItem": _}} | {"type": "agent_updated_stream_event", "agent": _}:
             return False
     return None
 

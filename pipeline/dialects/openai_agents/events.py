@@ -41,7 +41,7 @@ def begin(builder: Builder) -> None:
 
     The run's arguments are {"input": text | input items}. Items after the last one of a model are new.
     """
-    builder.scratch = Memory()
+    builder.scratch["memory"] = Memory()
     body = builder.context.request
     asked = body.get("input") if isinstance(body, dict) else body
     if isinstance(asked, str):
@@ -95,7 +95,7 @@ def repeated(body: Any) -> History:
 
 def run_item(builder: Builder, event: Fields) -> None:
     """Take an item of the run: a model's item (again), a tool's result, or a fact beside both."""
-    memory: Memory = builder.scratch
+    memory: Memory = builder.scratch["memory"]
     item = event["item"]
     raw = item["raw_item"]
     kind = raw["type"] + ""
@@ -124,7 +124,7 @@ def _is_answered(builder: Builder, call_id: str) -> bool:
 
 
 def _name(builder: Builder, item: Fields) -> None:
-    memory: Memory = builder.scratch
+    memory: Memory = builder.scratch["memory"]
     name = _agent_name(item.get("agent"))
     response = memory.answer.response if memory.answer is not None else builder.last_response()
     if name and response is not None:
@@ -134,7 +134,7 @@ def _name(builder: Builder, item: Fields) -> None:
 
 def _say(builder: Builder, item: Fields, raw: Fields) -> None:
     """Add an item in a stream without raw events: items up to the next output are one response."""
-    memory: Memory = builder.scratch
+    memory: Memory = builder.scratch["memory"]
     made = parts(raw)
     memory.agent = _agent_name(item.get("agent")) or memory.agent
     response = builder.response or builder.open_response(agent_id=speaker(builder, memory.agent))
@@ -164,7 +164,7 @@ def _put_return(builder: Builder, fields: Fields) -> None:
 
 
 def _move(builder: Builder, item: Fields) -> None:
-    memory: Memory = builder.scratch
+    memory: Memory = builder.scratch["memory"]
     source, target = _agent_name(item.get("source_agent")), _agent_name(item.get("target_agent"))
     if target:
         hand_off(builder, source or memory.agent, target)
@@ -184,7 +184,7 @@ def finish(builder: Builder, end: str) -> None:
 
 def agent_updated(builder: Builder, event: Fields) -> None:
     """Set the agent of the next responses; if the stream has run items, one of them is the hand-off."""
-    memory: Memory = builder.scratch
+    memory: Memory = builder.scratch["memory"]
     name = _agent_name(event["new_agent"])
     if name and memory.agent and name not in (memory.agent, memory.moved):
         hand_off(builder, memory.agent, name)

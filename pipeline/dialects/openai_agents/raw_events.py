@@ -22,7 +22,7 @@ PLACES: Final = ("output_index", "content_index", "summary_index", "args_index")
 
 def raw(builder: Builder, event: Fields) -> None:
     """Handle an event of the Responses API."""
-    memory: Memory = builder.scratch
+    memory: Memory = builder.scratch["memory"]
     data = event["data"]
     kind = data["type"] + ""
     response = object_of(data.get("response"))
@@ -52,7 +52,7 @@ def raw(builder: Builder, event: Fields) -> None:
 
 def raws(builder: Builder, events: list[Any], start: int) -> int:
     """Append consecutive deltas of one text (a Stretch). Numbers are compared as objects: True is not 1."""
-    memory: Memory = builder.scratch
+    memory: Memory = builder.scratch["memory"]
     first = events[start].get("data")
     if memory.answer is None or memory.is_over or OPEN not in builder.open_text or first.__class__ is not dict:
         return start
@@ -79,7 +79,7 @@ def raws(builder: Builder, events: list[Any], start: int) -> int:
 
 def _begin(builder: Builder, response: Fields) -> None:
     """Begin a call, unless the event repeats the beginning of the current one, or of the one that has just ended."""
-    memory: Memory = builder.scratch
+    memory: Memory = builder.scratch["memory"]
     response_id = response.get("id")
     is_same = response_id is not None and response_id == memory.last_id and response_id != FAKE_ID
     if is_same and (memory.is_over or memory.answer is not None):
@@ -90,7 +90,7 @@ def _begin(builder: Builder, response: Fields) -> None:
 
 
 def _open(builder: Builder, response_id: Any) -> ResponseAnswer:
-    memory: Memory = builder.scratch
+    memory: Memory = builder.scratch["memory"]
     builder.close_response()
     response = Message("response", builder.at, fields={"agent_id": speaker(builder, memory.agent)})
     builder.messages.append(response)
@@ -110,7 +110,7 @@ def _name(answer: ResponseAnswer, response: Fields) -> None:
 
 def _end(builder: Builder, response: Fields) -> None:
     """End the call by the terminal event: its output is the content, if it has any."""
-    memory: Memory = builder.scratch
+    memory: Memory = builder.scratch["memory"]
     response_id = text_or_none(response.get("id"))
     if memory.answer is None and response_id in memory.ended:
         return  # the same event again
@@ -131,7 +131,7 @@ def _end(builder: Builder, response: Fields) -> None:
 
 def _fail(builder: Builder, event: Fields, response: Fields) -> None:
     """Fail the call: its output so far is not in the conversation."""
-    memory: Memory = builder.scratch
+    memory: Memory = builder.scratch["memory"]
     data = _error_of(event, response)
     builder.system("error", data)
     builder.error_text = text_or_none(data.get("message", data.get("code")))
@@ -147,7 +147,7 @@ def _error_of(event: Fields, response: Fields) -> Fields:
 
 def settle(builder: Builder) -> None:
     """Settle the open call: from now on its calls can be answered, and facts beside it are added."""
-    memory: Memory = builder.scratch
+    memory: Memory = builder.scratch["memory"]
     answer, memory.answer = memory.answer, None
     if answer is None:
         return

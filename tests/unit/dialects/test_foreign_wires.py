@@ -16,11 +16,6 @@ STREAMS: dict[str, list[Any]] = {
         {"type": "tool-call", **MASTRA, "payload": {"toolCallId": "c", "toolName": "weather"}},
         {"type": "finish", **MASTRA, "payload": {"stepResult": {"reason": "stop"}}},
     ],
-    "the JavaScript SDK of OpenAI's agents": [  # @openai/agents, November 2026
-        {"type": "raw_model_stream_event", "data": {"type": "output_text_delta", "delta": "Let me"}},
-        {"type": "run_item_stream_event", "name": "tool_called", "item": {"rawItem": {"type": "function_call"}}},
-        {"type": "run_item_stream_event", "name": "tool_output", "item": {"rawItem": {}}},
-    ],
     "Dify": [{"event": "message", "task_id": "t", "message_id": "m", "answer": "Hi"}],
     "OpenAI's agent sessions": [{"type": "agent.session.turn.output_text.delta", "delta": "Hi"}],
     "Anthropic's managed agents": [{"type": "agent.message", "id": "e", "content": [], "processed_at": "t"}],

@@ -266,3 +266,24 @@ def test_the_prompt_of_strands(asked: Any) -> None:
     for body in (asked, {"prompt": asked}):
         events = [{"event": event} for event in converse()]
         assert assembled("strands", events, run={"request": body}).turns[0]["parts"][0]["content"] == "When?"
+
+
+def test_the_input_and_the_tokens_of_the_agents_sdk_for_javascript() -> None:
+    called = {"type": "function_call", "callId": "c1", "name": "tide", "arguments": "{}"}
+    returned = {"type": "function_call_result", "callId": "c1", "output": {"type": "text", "text": "high"}}
+    asked = [{"role": "user", "content": "When?"}, called, returned]
+    usage = {
+        "inputTokens": 7,
+        "outputTokens": 2,
+        "inputTokensDetails": [{"cached_tokens": 3}],
+        "outputTokensDetails": [],
+    }
+    output = [{"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "At noon."}]}]
+    done = {"type": "response_done", "response": {"id": "r", "output": output, "usage": usage}}
+    moved = {"type": "agent_updated_stream_event", "agent": {"name": "A"}}
+    events = [{"type": "raw_model_stream_event", "data": done}, moved]
+    run = assembled("openai-agents-js", events, run={"request": {"input": asked}}, end="complete")
+    assert [part["content"] for message in run.messages("request") for part in message["parts"]] == ["high"]
+    assert run.messages("response")[0]["parts"][0]["content"] == "At noon."
+    told = run.turns[-1]["total_usage"]
+    assert (told["input_tokens"], told["cache_read_tokens"], told["output_tokens"]) == (7, 3, 2)

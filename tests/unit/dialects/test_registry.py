@@ -16,7 +16,9 @@ from turnmill.wire.registry import WIRES
 FOLDER = Path(pipeline.dialects.__file__).parent
 STARTED = {"event": "tool-started", "tool_name": "search"}
 SILENT = "thread-protocol"  # its turns are whole: nothing is shown while they come
-ENDLESS = frozenset({"google-adk", "openai-agents"})  # their streams just stop: the publisher says how they ended
+ENDLESS = frozenset(
+    {"google-adk", "openai-agents", "openai-agents-js"}
+)  # their streams just stop: the publisher says how they ended
 
 # What no reader may stumble over.
 ODD: list[Any] = [
