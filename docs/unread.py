@@ -276,6 +276,26 @@ UNREAD: Final[dict[str, tuple[Unread, ...]]] = {
         Unread("a message's description by itself", "messages/metadata", "data.*"),
         Unread(INVENTED, "messages", "data[].brand_new"),
     ),
+    "mastra": (
+        Unread(TRANSPORT, "*", "runId from payload.messageId"),
+        Unread(
+            "the sums of all steps, whose own are told", "finish", "payload.output payload.response payload.metadata"
+        ),
+        Unread("repeats the conversation", "finish step-finish", "payload.messages payload.output.*"),
+        Unread("the reason tells it", "finish step-finish", "payload.stepResult.*"),
+        Unread("counts, and what a processor said to the model", "finish step-finish", "payload.processorRetry*"),
+        Unread("the model's id tells it", "step-finish", "payload.metadata.*"),
+        Unread("the request, which the publisher has", "step-start", "payload"),
+        Unread("the text has it", "object object-result", "object"),
+        Unread("the call has it", "tool-*", "payload.args payload.toolName payload.resumeSchema payload.approval"),
+        Unread("the end of the input, which the call has whole", "tool-call-input-streaming-end", "payload"),
+        Unread("the message tells it", "error tool-error", "payload.error.*"),
+        Unread("the same as the data", "file", "payload.base64"),
+        Unread("the agent as it is set up", "start", "payload.id"),
+        Unread(CONSTANT, "error text-end", "payload.type"),
+        Unread("the result has what the agent said", "tool-output", "payload.output.*"),
+        Unread("the reason tells it", "tripwire", "payload.processorId"),
+    ),
     "mistral": (
         Unread(TIME, "*", "created_at"),
         Unread(LABEL, "function.call.delta message.output.delta", "id"),

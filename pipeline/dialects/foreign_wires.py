@@ -6,8 +6,6 @@ from typing import Any
 def name_of(event: Any) -> str | None:
     """Return the name of the stream that an event is of; None if it is not known. The event may be any JSON."""
     match event:
-        case {"type": str(), "from": str(), "runId": _, "payload": _}:
-            return "Mastra's fullStream"
         case {"type": str(kind)} if kind.startswith("agent.session."):
             return "OpenAI's agent sessions"
         case {"type": str(kind), "processed_at": _} if kind.startswith(("user.", "agent.", "session.", "span.")):

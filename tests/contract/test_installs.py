@@ -16,6 +16,7 @@ OPTION_VALUES = re.compile(r"-\S+")
 # Packages of others, by the names that they have on the registries of Python, npm and Debian.
 OF_OTHERS = {
     "@ai-sdk/openai",
+    "@mastra/core",
     "ai",
     "anthropic",
     "boto3",

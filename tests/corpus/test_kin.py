@@ -1,4 +1,4 @@
-"""Recordings of Bedrock, Realtime and Strands against what the packages' own readers ended with."""
+"""Recordings of wires that are another one's kin against what the packages' own readers ended with."""
 
 import pytest
 
@@ -9,10 +9,9 @@ from tests.support.assembled import assembled
 from turnmill.wire.framing import decode, decoder_for
 
 RECORDINGS = [
-    *recordings("bedrock"),
-    *recordings("openai-realtime"),
-    *recordings("strands"),
-    *recordings("openai-agents-js"),
+    recording
+    for wire in ("bedrock", "mastra", "openai-agents-js", "openai-realtime", "strands")
+    for recording in recordings(wire)
 ]
 each = pytest.mark.parametrize("recording", RECORDINGS, ids=lambda recording: recording.stream.name)
 

@@ -26,6 +26,10 @@ ASKED: dict[tuple[str, str], list[tuple[str, str | None, Any, str | None]]] = {
     ],
     ("google-adk", "confirm-jsonl"): [("approval", "pays", {"amount": 900}, "Please approve or reject")],
     ("anthropic", "loop-tool"): [],
+    ("mastra", "approval"): [("approval", "pay", {"sum": 3}, None)],
+    ("mastra", "suspend"): [("result", "ask", {"q": "sure?"}, None)],
+    ("mastra", "approval-granted"): [],
+    ("openai-agents-js", "approval"): [("result", "pay", {"sum": 3}, None)],
     ("strands", "interrupt"): [("input", "book", {"port": "Brest"}, '{"port":"Brest"}')],
     ("strands", "interrupt-resumed"): [],
 }

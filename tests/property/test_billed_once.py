@@ -82,6 +82,7 @@ SNAPSHOTS: Final[dict[str, tuple[Is, ...]]] = {
     "gemini-interactions": (of("event_type", "interaction.created"),),
     "google-adk": (lambda event: True,),
     "langgraph": (of_langgraph,),
+    "mastra": (of("type", "start", "finish"),),
     "mistral": (),  # the start of an answer begins it anew
     "ollama": (),  # each line is a piece, and the last one ends the call
     "openai-agents": (of_raw,),

@@ -36,6 +36,7 @@ FILES = {
     "gemini-interactions": "*.*",
     "google-adk": "*.jsonl",
     "langgraph": "*.*",
+    "mastra": "*.jsonl",
     "mistral": "*.*",
     "ollama": "*.jsonl",
     "openai-agents": "*.jsonl",

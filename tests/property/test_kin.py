@@ -22,6 +22,7 @@ KIN = (
     "bedrock",
     "cohere",
     "gemini-interactions",
+    "mastra",
     "mistral",
     "ollama",
     "openai-agents-js",

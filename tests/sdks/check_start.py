@@ -1,6 +1,7 @@
 """The pages for a start whose programs are no model's SDK under `turnmill run`: their programs, run as they are."""
 
 import asyncio
+import json
 import os
 import re
 import subprocess
@@ -36,7 +37,7 @@ HELPED = {
 }
 MODELS = {"bedrock": "model-wires", "ollama": "model-wires"}
 FRAMEWORKS = {"langchain": "langgraph", "openai-agents": "openai-agents", "pydantic-ai": "openai-and-pydantic-ai"}
-OTHERS = ("ag-ui", "claude-code", "codex", "google-adk", "node")
+OTHERS = ("ag-ui", "claude-code", "codex", "google-adk", "mastra", "node")
 # Lines of a page that a test leaves out: it has the wheel, no broker, and reads what was published.
 SHORT = 30  # lines of a page, or of each of its ways
 APART = ("pip install", "turnmill up", "TURNMILL_GATEWAY_PROXY=", "turnmill threads list", "uvicorn")
@@ -170,6 +171,27 @@ def test_ag_ui(tmp_path: Path) -> None:
     assert "RUN_FINISHED" in answer.text
     first = answered(settings)[0]
     assert (first["run"]["external_id"], first["run_id"], first["agent_id"]) == ("chat-42", "r1", "weather")
+
+
+def test_mastra(tmp_path: Path) -> None:
+    """Its agent plays the chunks that a real one has streamed."""
+    recorded = ROOT / "tests" / "corpus" / "wires" / "mastra" / "text.jsonl"
+    package = tmp_path / "node_modules" / "@mastra" / "core"
+    package.mkdir(parents=True)
+    chunks = [json.loads(line) for line in recorded.read_text().splitlines()]
+    stream = f"ReadableStream.from({json.dumps(chunks)})"
+    (package / "agent.mjs").write_text(f"export class Agent {{ stream() {{ return {{ fullStream: {stream} }} }} }}")
+    (package / "package.json").write_text('{"exports": {"./agent": "./agent.mjs"}}')
+    settings, (port,) = away(tmp_path / "turnmill"), free_ports(1)
+    (tmp_path / "agent.mjs").write_text(block("mastra", "js").replace(":8080", f":{port}"))
+    command = [sys.executable, "-m", "pipeline", "gateway"]
+    more = {**variables(settings), "TURNMILL_GATEWAY_PORT": str(port), "PYTHONPATH": str(ROOT)}
+    with server(command, port, more):
+        out = printed(["node", "agent.mjs"], tmp_path, {})
+    assert "complete" in out
+    (user, agent), refused = turns(spooled(settings))
+    assert (refused, user["parts"][0]["content"], agent["agent_id"]) == ([], QUESTION, "weather")
+    assert said(agent) == "It is sunny."
 
 
 @pytest.mark.parametrize("page", ["claude-code", "codex", "node"])

@@ -143,6 +143,7 @@ RESUMED: Final[dict[str, tuple[str | None, tuple[Resumed, ...]]]] = {
     "gemini-interactions": (None, ()),  # the server keeps the history
     "google-adk": (None, ()),  # the server keeps the session, and streams new events alone
     "langgraph": ("langchain", (of_langgraph,)),
+    "mastra": ("vercel-ai", (in_request("messages", asked=WORDS),)),
     "mistral": (None, ()),  # the server keeps the conversation
     "ollama": ("openai-chat", (in_request("messages", asked=WORDS),)),
     "openai-agents": ("openai-responses", (in_request("input", asked=WORDS),)),

@@ -4,13 +4,14 @@
 |---|---|
 | a2a | a message of the user, for the task |
 | ag-ui | `RunAgentInput.resume`: a list of {interruptId, status, payload} |
-| agents-sdk, openai-agents, openai-agents-js | call id -> {approve, rejection_message}, for `state.approve`, `.reject` |
+| agents-sdk, openai-agents, openai-agents-js | call id -> {approve, rejection_message}, for `state.approve`, `reject` |
 | anthropic | a user's message with `tool_result` blocks |
 | bedrock | a user's message with `toolResult` blocks |
 | claude-code | call id -> the permission result of `can_use_tool` |
 | gemini, google-adk | a user's Content with `functionResponse` parts |
 | gemini-interactions | `function_result` items of `input` |
 | langgraph | the argument of `Command(resume=…)` |
+| mastra | call id -> {approved} for `approveToolCall` or `declineToolCall`, or {resumeData} for `resumeStream` |
 | mistral | `function.result` entries of `inputs` |
 | cohere, ollama, openai-chat | messages of the role `tool` |
 | openai-realtime, openai-responses | items, of a `conversation.item.create` each, or of `input` |
@@ -228,6 +229,10 @@ FORMS: Final[Mapping[str, Callable[[Sequence[Answer]], Any]]] = {
     "gemini-interactions": _results("function_result", "call_id"),
     "google-adk": _google,
     "langgraph": _langgraph,
+    "mastra": lambda answers: {
+        _call_id(answer): {"approved": _approved(answer)} if _is_approval(answer) else {"resumeData": answer.value}
+        for answer in answers
+    },
     "mistral": _results("function.result", "tool_call_id"),
     "ollama": _ollama,
     "openai-agents": _agents,

@@ -79,6 +79,7 @@ WIRES: Final[dict[str, Wire]] = {
     "langgraph": Wire(
         kind="event", framing="named-sse", untyped=True, boxed=True, as_event=langgraph_event, holds_objects=True
     ),
+    "mastra": Wire(),
     "mistral": Wire(done_marker="[DONE]", untyped=True),
     "ollama": Wire(untyped=True),
     "openai-agents": Wire(done_marker="[DONE]", as_event=openai_agents_event),

@@ -7,15 +7,7 @@ import pytest
 
 from pipeline.dialects.recognition import UnknownWire, recognise
 
-MASTRA = {"runId": "r", "from": "AGENT"}
 STREAMS: dict[str, list[Any]] = {
-    "Mastra's fullStream": [  # @mastra/core, November 2026
-        {"type": "start", **MASTRA, "payload": {"id": "a"}},
-        {"type": "text-start", **MASTRA, "payload": {"id": "t"}},
-        {"type": "text-delta", **MASTRA, "payload": {"id": "t", "text": "Let me"}},
-        {"type": "tool-call", **MASTRA, "payload": {"toolCallId": "c", "toolName": "weather"}},
-        {"type": "finish", **MASTRA, "payload": {"stepResult": {"reason": "stop"}}},
-    ],
     "Dify": [{"event": "message", "task_id": "t", "message_id": "m", "answer": "Hi"}],
     "OpenAI's agent sessions": [{"type": "agent.session.turn.output_text.delta", "delta": "Hi"}],
     "Anthropic's managed agents": [{"type": "agent.message", "id": "e", "content": [], "processed_at": "t"}],

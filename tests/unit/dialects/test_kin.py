@@ -287,3 +287,40 @@ def test_the_input_and_the_tokens_of_the_agents_sdk_for_javascript() -> None:
     assert run.messages("response")[0]["parts"][0]["content"] == "At noon."
     told = run.turns[-1]["total_usage"]
     assert (told["input_tokens"], told["cache_read_tokens"], told["output_tokens"]) == (7, 3, 2)
+
+
+def of_mastra(kind: str, **payload: Any) -> dict[str, Any]:
+    return {"type": kind, "runId": "r", "from": "AGENT", "payload": payload}
+
+
+def test_tokens_of_a_step_of_mastra_that_was_begun_before_count_once() -> None:
+    usage = {"inputTokens": 20, "outputTokens": 10, "raw": {"inputTokens": 20}}
+    step = of_mastra("step-finish", stepResult={"reason": "tool-calls"}, output={"usage": usage})
+    answered = of_mastra("tool-result", toolCallId="c1", toolName="pay", result="paid")
+    end = of_mastra("finish", stepResult={"reason": "stop"}, output={"usage": {"inputTokens": 40, "outputTokens": 20}})
+    run = assembled("mastra", [answered, step, of_mastra("step-start"), step, end])
+    rows = [row for record in run.records for row in usage_rows(record)]
+    assert [sum(row[name] or 0 for row in rows) for name in ("input_tokens", "output_tokens")] == [40, 20]
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        ("broke", "broke"),
+        ({"message": "broke"}, "broke"),
+        ({"cause": {"message": "broke"}}, "broke"),
+        ({}, "{}"),
+        (5, "5"),
+    ],
+)
+def test_errors_of_mastra_are_what_is_left_of_them(error: Any, text: str) -> None:
+    run = assembled("mastra", [of_mastra("start", messageId="m"), of_mastra("error", error=error)])
+    assert run.turns[-1]["interruption"]["detail"] == text
+    assert DIALECTS["mastra"].history({"messages": [{"role": "user", "content": "Hi"}]}).messages
+
+
+@pytest.mark.parametrize("asked", ["When?", [{"role": "user", "content": [{"type": "text", "text": "When?"}]}]])
+def test_what_an_agent_of_mastra_was_asked(asked: Any) -> None:
+    for body in (asked, {"messages": asked}):
+        run = assembled("mastra", [of_mastra("step-start")], run={"request": body})
+        assert run.turns[0]["parts"][0]["content"] == "When?"

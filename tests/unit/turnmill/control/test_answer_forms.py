@@ -27,6 +27,8 @@ CASES: list[tuple[str, str, Any, Any]] = [
     ("ag-ui", "input", "Paris", [{"interruptId": "i1", "status": "resolved", "payload": "Paris"}]),
     ("ag-ui", "input", None, [{"interruptId": "i1", "status": "cancelled"}]),
     ("openai-agents", "result", YES, {"c1": {"approve": True}}),
+    ("mastra", "approval", NO, {"c1": {"approved": False}}),
+    ("mastra", "result", {"a": "yes"}, {"c1": {"resumeData": {"a": "yes"}}}),
     ("openai-agents-js", "result", YES, {"c1": {"approve": True}}),
     ("openai-agents", "result", NO, {"c1": {"approve": False, "rejection_message": "too dear"}}),
     (
