@@ -190,15 +190,15 @@ def entry(item: Fields) -> Iterator[NormalMessage]:
     """Yield the messages of an entry of Mistral's conversations, or of a step or a content of Gemini's interactions."""
     kind, content = str(item.get("type", "")), item.get("content")
     calls = _ids([item.get("tool_call_id") or item.get("call_id") or item.get("id")])
-    own = item.get("role") in ("assistant", "model") or kind in ("message.output", "model_output")
+    is_model = item.get("role") in ("assistant", "model") or kind in ("message.output", "model_output")
     if isinstance(content, list):
         for block in objects(content):
-            yield from entry({"role": ASSISTANT if own else USER, **block})
+            yield from entry({"role": ASSISTANT if is_model else USER, **block})
     elif kind in ("function.result", "function_result"):
         yield NormalMessage(TOOL, _content(item.get("result")), calls)
     elif kind in ("function.call", "function_call"):
         yield NormalMessage(ASSISTANT, "", calls)
-    elif own:
+    elif is_model:
         yield NormalMessage(ASSISTANT, _text(content or item.get("text")))
     elif not kind.endswith(("thought", "_call", "_result", "execution", "handoff")) and (kind or content is not None):
         yield NormalMessage(USER, _content([item] if content is None else content))

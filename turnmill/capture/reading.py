@@ -151,7 +151,7 @@ def request_names(headers: Mapping[str, str], body: Any, conversation: str | Non
     4. headers of Codex, Claude Code and others that name a session
 
     The response that it continues is `previous_response_id` of the Responses API, `thread.previous_message_id` of
-    Anthropic's, and the one that gave `continuationToken` of Google's; `previous_interaction_id` of Google's, and the
+    Anthropic's, and that which gave `continuationToken` of Google's; `previous_interaction_id` of Google's, and the
     newest of the conversation that Mistral keeps.
     """
     body = body if isinstance(body, dict) else {}

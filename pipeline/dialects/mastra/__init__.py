@@ -8,7 +8,7 @@ from pipeline.dialects.vercel_ai import DIALECT as OF
 
 
 def recognises(event: Any) -> bool:
-    """Return whether an event is of this wire; a tool's own data has a type alone."""
+    """Return whether an event is of this wire; a tool's data has a type alone."""
     match event:
         case {"type": str(), "runId": str(), "from": str(), "payload": {}}:
             return True

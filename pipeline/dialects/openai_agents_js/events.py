@@ -1,10 +1,10 @@
-"""OpenAI's Agents SDK for JavaScript (dialect `openai-agents-js`): the kin of the one for Python.
+"""OpenAI's Agents SDK for JavaScript (dialect `openai-agents-js`): the kin of `openai-agents`.
 
 | event | what it does |
 |---|---|
 | raw_model_stream_event: `model` with an event of the Responses API | as raw_response_event of `openai-agents` |
 | raw_model_stream_event: `output_text_delta` | the text, which is in the first of the two events of a delta |
-| raw_model_stream_event: `response_started`, `response_done` of the Responses API | nothing: its own events have it |
+| raw_model_stream_event: `response_started`, `response_done` of the Responses API | nothing: its events have it |
 | the same, of another API (Chat Completions, AI SDK) | the start, and the whole of a response |
 | raw_model_stream_event: `model` with an event of another API | nothing: those have it |
 | run_item_stream_event: tool_approval_requested | nothing: the call waits |
@@ -90,8 +90,8 @@ def item(raw: Fields) -> Fields:
 def _renamed(told: Fields) -> Fields:
     """Return an object with the names of the Responses API, and with what its provider had beside."""
     about = told.get("providerData")
-    own = {NAMES.get(key, key): value for key, value in told.items() if key != "providerData"}
-    return {**own, **about} if isinstance(about, dict) else own
+    named = {NAMES.get(key, key): value for key, value in told.items() if key != "providerData"}
+    return {**named, **about} if isinstance(about, dict) else named
 
 
 def body(request: Any) -> Any:

@@ -109,7 +109,7 @@ def _listen(response: Any, call: CapturedCall, request: Any) -> None:
                 call.cancelled()
 
     raw.stream, raw.read, raw.close = streamed, a_read, closed
-    # botocore drops its response, and hands the raw one to the program.
+    # botocore drops its response, and hands what is below it to the program.
     weakref.finalize(raw if of_botocore else response, call.cancelled).atexit = False
 
 
