@@ -105,11 +105,11 @@ def _of_event(event_type: Any, data: Any) -> list[Asked]:
             for call in (item.get("toolCallId"),)
         ]
     if event_type == "data-app-tool_interrupt_event":
-        asked = _fields(_fields(data).get("tool_interrupt_event"))
-        use = _fields(asked.get("tool_use"))
+        asked = object_of(object_of(data).get("tool_interrupt_event"))
+        use = object_of(asked.get("tool_use"))
         return [
             _question("input", use.get("name"), use.get("toolUseId"), use.get("input"), _said(why), item.get("id"))
-            for item in _objects(asked.get("interrupts"))
+            for item in objects(asked.get("interrupts"))
             for why in (item.get("reason") or item.get("name"),)
         ]
     if event_type != "custom:langgraph.interrupt":
