@@ -120,8 +120,8 @@ USAGE_ROWS: Final = 200_000
 TREE_THREADS: Final = 500
 """Threads in a response that shows a thread with those that it has spawned."""
 
-LISTED_BYTES: Final = 67_108_864
-"""Memory for the open runs that a gateway or worker lists, 20,000 or more; beyond it, runs of the tenant with the most
+LISTED_BYTES: Final = 33_554_432
+"""Memory for the open runs that a gateway or worker lists, some 20,000; beyond it, runs of the tenant with the most
 are left out."""
 
 LISTED_MARKS: Final = 500_000

@@ -23,6 +23,8 @@ Value = TypeVar("Value")
 
 def size_of(value: object) -> int:
     """Return the bytes of a value with all that it contains."""
+    if isinstance(value, str | bytes | int):
+        return getsizeof(value)
     size, seen, left = 0, set[int](), [value]
     while left:
         each = left.pop()

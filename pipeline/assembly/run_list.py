@@ -27,7 +27,7 @@ from turnmill.limits import LISTED_MARKS, NAME_CHARACTERS
 from turnmill.remembered import Remembered
 from turnmill.wire.envelope import decode
 
-PER_RUN, PER_CHARACTER = 900, 4  # bytes of memory of a run, and of each character of its names
+PER_RUN, PER_CHARACTER = 600, 4  # bytes of memory of a run, and of each character of its names
 SHED_FRACTION: Final = 20  # a part of the window after which it is looked again for runs that are older
 REMOVED_FRACTION: Final = 20  # one in so many of a tenant's runs is removed if there is no more room
 

@@ -10,8 +10,8 @@ import pytest
 from turnmill.pools import LEFT_FREE, OLDEST_OF_MOST, memory
 from turnmill.remembered import ENTRY_BYTES, SCOPE_BYTES, Remembered, size_of
 
-FORGETS: Final = memory("forgets", 1, "tests", "is forgotten")
-REFUSES: Final = memory("refuses", 1, "tests", "is refused", LEFT_FREE)
+FORGETS: Final = memory("forgets", 1, "is forgotten")
+REFUSES: Final = memory("refuses", 1, "is refused", LEFT_FREE)
 
 
 @dataclass(slots=True)
