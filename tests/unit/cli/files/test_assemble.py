@@ -120,11 +120,11 @@ def test_a_stream_that_does_not_tell_its_dialect(stream, text, said):
 def test_files_of_unknown_dialect_keep_no_other_from_being_done(stream, tmp_path):
     first, last = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
     first.write_text('{"type": "turnmill.error", "status": 401, "body": {"error": {"message": "Incorrect API key"}}}\n')
-    last.write_text('{"init_event_loop": true}\n')
+    last.write_text('{"event": "message", "task_id": "t", "message_id": "m"}\n')
     result = CliRunner().invoke(cli, ["assemble", "--to", "thread", *map(str, (first, stream, last))])
     assert [json.loads(line)["source"] for line in result.stdout.splitlines()] == [str(stream)]
     assert isinstance(result.exception, CallerError)
-    assert "Strands Agents" in str(result.exception)
+    assert "Dify" in str(result.exception)
     assert "a.jsonl: the stream does not tell its dialect" in result.stderr
     sidecar(first, '{"request": {"model": "m", "input": "hello"}}')
     result = CliRunner().invoke(cli, ["assemble", "--to", "thread", str(first)])
