@@ -1,6 +1,8 @@
 """Attacks by commands: what one tenant asks of its runs must not cost others their memory, stops and answers."""
 
 import asyncio
+import json
+import time
 import uuid
 from collections.abc import Iterable
 from contextlib import aclosing
@@ -8,15 +10,21 @@ from typing import Any, Final
 
 import httpx
 
+from pipeline.policies.budgets import parse, thread_of
 from tests.attack.attack import Attack
-from tests.attack.cost import bounded
+from tests.attack.cost import ASK, GROWTH, MIB, bounded
 from tests.attack.poison import record
 from tests.attack.stage import Said, Stage
+from tests.support.gateways import client
+from tests.support.upstream import Answering, Asked, chat_answer, playing
+from turnmill.clock import now_ms
 from turnmill.identity import thread_uuid
 
 NESTED: Final[list[Any]] = [[]] * 20_000  # 60 KB as JSON, megabytes as Python objects with levels
 MANY: Final = 10_050  # answers
 AT_ONCE: Final = 40
+SOON: Final = 10.0  # seconds in which a gateway that has just started takes a command
+ASKING: Final = {"name": "asking", "tenant": "evil", "per": "month", "enforce": "ask"}
 
 
 async def opened(stage: Stage, tenant: str) -> str:
@@ -100,7 +108,82 @@ async def export_is_noted(stage: Stage, said: Said) -> None:
     await stage.within_progress(noted, lambda: "an export is in no entry")
 
 
+async def read_again(stage: Stage) -> None:
+    """A gateway that starts reads all commands of 14 days: within its memory, and soon."""
+    mine, theirs = await opened(stage, "acme"), await opened(stage, "evil")
+    before, _ = await started(stage, mine)
+    await answered(stage.evil, theirs, ((f"q{number}", NESTED) for number in range(900)))
+    peak, seconds = await started(stage, mine)
+    assert peak - before < GROWTH, f"a gateway that starts takes {(peak - before) // MIB} MiB more"
+    assert seconds < SOON, f"another tenant's stop is taken {seconds:.1f} s behind the start"
+
+
+async def started(stage: Stage, thread: str) -> tuple[int, float]:
+    """-> the most memory of a gateway that starts, and the seconds until it takes a stop of the victim's."""
+    async with stage.beside("gateway", gateway_tokens=stage.settings.gateway_tokens) as gateway:
+        url, began = await gateway.url(), time.monotonic()
+        async with client(url) as http:
+            stop = await http.post(f"/v1/threads/{thread}/runs/r1/stop", headers=dict(stage.acme.headers))
+        assert stop.status_code == 202, stop.text
+        return gateway.peak(), time.monotonic() - began
+
+
+async def forgotten_stop(stage: Stage) -> None:
+    """A stop waits for a call through the proxy, behind a tenant's thousand open answers and a restart."""
+    mine, theirs = str(uuid.uuid4()), await opened(stage, "evil")
+    await answered(stage.evil, theirs, ((f"q{number}", True) for number in range(1_050)))
+    stop = (await stage.acme.post(f"/v1/threads/{mine}/runs/r1/stop")).json()["command_id"]
+    await answered(stage.evil, theirs, ((f"p{number}", True) for number in range(1_050)))
+
+    async def play(_: Asked, answer: Answering) -> None:
+        await answer.whole(chat_answer("It rains."))
+
+    named = {"Turnmill-Thread": mine, "Turnmill-Run": "r1", **proxied(stage.acme)}
+    async with (
+        playing(play) as upstream,
+        stage.another_gateway(gateway_proxy=f"up={upstream.url}", gateway_tokens=stage.settings.gateway_tokens) as url,
+        client(url) as http,
+    ):
+        known = await http.get(f"/v1/commands/{stop}", headers=dict(stage.acme.headers))
+        assert known.status_code == 200, f"the stop is forgotten: {known.text}"
+        answer = await http.post("/proxy/up/v1/chat/completions", json=ASK, headers=named)
+        assert (answer.status_code, upstream.asked) == (400, []), f"a call that was stopped is made: {answer.text}"
+
+
+def proxied(caller: httpx.AsyncClient) -> dict[str, str]:
+    return {"Turnmill-Token": caller.headers["Authorization"].removeprefix("Bearer ")}
+
+
+async def answered_before(stage: Stage) -> None:
+    """The id of a budget's question can be computed: an answer from before it is asked is none."""
+    (budget,) = parse(json.dumps([{**ASKING, "tokens": 5}]))
+    thread, name = thread_of(budget)
+    begin = {**record([{"type": "start"}], run="r1", thread=thread), "tenant": "evil", "run": {"external_id": name}}
+    await stage.publish(begin, key=thread.encode())
+    more = {"budgets": json.dumps([{**ASKING, "tokens": 5}]), "gateway_tokens": stage.settings.gateway_tokens}
+    token = stage.evil.headers["Authorization"].removeprefix("Bearer ")
+    async with stage.another_gateway(**more) as url, client(url, token) as evil:
+
+        async def taken() -> bool:
+            path = f"/v1/threads/{thread}/answers/{budget.question(now_ms())}"
+            return (await evil.post(path, json={"value": True})).status_code == 202
+
+        await stage.within_progress(taken, lambda: "the run is not open")
+        use = {**chat_answer("Hello"), "created": now_ms() // 1000}
+        await stage.upload(stage.evil, "used-up", "r1", [use], dialect="openai-chat", end="complete")
+
+        async def asks() -> bool:
+            runs = (await evil.get("/v1/runs?status=waiting")).json()["runs"]
+            return any(run["external_id"] == name for run in runs)
+
+        await stage.within_progress(asks, lambda: "nobody is asked whether more may be used")
+        assert not (await evil.get("/v1/budgets/check")).json()["allowed"], "more is used, and nobody was asked"
+
+
 ATTACKS: Final = (
+    Attack("answers at a start", "900 answers that a starting gateway reads", "fill it, or delay others", read_again),
+    Attack("a stop at a start", "2,100 open answers", "make a starting gateway forget another's stop", forgotten_stop),
+    Attack("answered before", "answer a budget's question before it is asked", "use more, unasked", answered_before),
     Attack("nested answers", "400 answers of empty lists in a list", "fill the gateway's memory", nested),
     Attack("10,050 answers", "more answers than are remembered", "turn a denial into an approval", forgotten_denial),
     Attack("answers before stops", "a thousand open answers", "keep a stop from its program", lost_stop),

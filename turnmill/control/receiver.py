@@ -73,10 +73,14 @@ class Control:
         self._done: set[str] = set()  # ids of recent commands that were delivered to the run that they name
         self._task: asyncio.Task[None] | None = None
 
-    def begun(self, run: ControlledRun) -> None:
-        """Deliver commands to this run from now on, including recent ones."""
+    def listen(self) -> None:
+        """Receive commands from now on, if not before: a stop may come before the first run."""
         if self._task is None:
             self._task = asyncio.create_task(self._hear(), name="control")
+
+    def begun(self, run: ControlledRun) -> None:
+        """Deliver commands to this run from now on, including recent ones."""
+        self.listen()
         self._runs.setdefault(run.run_id, []).append(run)
         for command in list(self._recent):
             self._tell(run, command)

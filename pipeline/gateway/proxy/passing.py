@@ -93,16 +93,16 @@ class Proxy(Service):
         self._budgets = gateway.service(Budgets)
         self._follower = gateway.service(Follower)
         self._commands: Commands | None = None
-        control = None
+        self._control: Control | None = None
         if gateway.settings.control:
             from pipeline.gateway.control.commands import Commands  # noqa: PLC0415  # loaded only where it is needed
 
             self._commands = gateway.service(Commands)
             to_brokers = gateway.settings.model_copy(update={"publish_url": None})
-            control = Control(to_brokers, values=self._commands.values)
+            self._control = Control(to_brokers, values=self._commands.values)
         self._upstreams = upstreams(gateway.settings.gateway_proxy)
         self.conversations = Conversations()
-        self._publishing = Publishing(gateway.publisher, self.conversations, control)
+        self._publishing = Publishing(gateway.publisher, self.conversations, self._control)
         self._sharing = Sharing(self._settings.gateway_live_window, self.conversations)
         self._enforces = any(budget.enforce != "notice" for budget in gateway.settings.budget_list)
         self._holding = Holding(self._budgets, gateway.settings.gateway_proxy_hold)
@@ -125,11 +125,14 @@ class Proxy(Service):
     def start(self) -> None:
         """Begin to read the facts and commands of other gateways."""
         self._follower.listen(self._sharing)
-        if self._commands is not None:
+        if self._commands is not None and self._control is not None:
             self._commands.listen()
+            self._control.listen()
 
     async def close(self) -> None:
         """Publish the rest of the captured calls, and disconnect."""
+        if self._control is not None:
+            await self._control.close()
         await self._publishing.close()
         await self._exchanges.close()
 
