@@ -118,5 +118,11 @@ ATTACKS: Final = (
         "have them, or keep another tenant from its own",
         over_the_limit,
     ),
-    Attack("equal names", "tokens of the same name", "see or change each other's views and feedback", equal_names),
+    Attack(
+        "equal names",
+        "tokens of the same name",
+        "see or change each other's views and feedback",
+        equal_names,
+        short=True,
+    ),
 )

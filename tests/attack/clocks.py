@@ -102,6 +102,10 @@ ATTACKS: Final = (
         years_ahead,
     ),
     Attack(
-        "an hour back", "a broker's clock that goes back", "have feedback neither corrected nor withdrawn", an_hour_back
+        "an hour back",
+        "a broker's clock that goes back",
+        "have feedback neither corrected nor withdrawn",
+        an_hour_back,
+        short=True,
     ),
 )

@@ -122,6 +122,18 @@ async def test_a_whole_answer_is_refused_and_so_is_a_call_that_comes_behind_its_
         await ends(gateway, http, "early", command_id)
 
 
+async def test_a_stop_of_before_counts_for_the_first_call_of_a_gateway(served: Served) -> None:
+    gateway, provider = served
+    async with client(gateway.url) as http:
+        command_id = await stop(http, "first")
+    async with running(gateway.settings) as another, client(another.url) as http:
+        assert (await http.get(f"/v1/commands/{command_id}")).status_code == 200, "it has read what was commanded"
+        answer, _ = await ask(another, "first", PATHS["openai-chat"], stream=True)
+        assert answer.status_code == 400
+        assert "first" not in provider.talks
+        await ends(another, http, "first", command_id)
+
+
 async def test_what_is_in_the_midst_of_an_event_breaks_off(served: Served) -> None:
     """The client sees a broken connection, never an answer that seems complete."""
     gateway, provider = served
