@@ -32,6 +32,7 @@ from pipeline.turns.times import epoch_ms
 from topics import json_text
 from turnmill.errors import CallerError
 
+GIVEN_CHARACTERS: Final = 40  # of an id that its producer gave: a longer one would leave no room for the rest
 MARK: Final = re.compile("<mark>(.*?)</mark>")
 
 
@@ -81,9 +82,10 @@ def thread_table(page: ThreadPage) -> Table:
     for number in (4, 6, 7):
         table.columns[number].justify = "right"
     for thread in page.threads:
+        given = plain(thread.external_id or "")
         table.add_row(
-            thread.thread_id,
-            Text(plain(thread.title or thread.external_id or "")),
+            Text(given if 0 < len(given) <= GIVEN_CHARACTERS else thread.thread_id),
+            Text(plain(thread.title or "")),
             Text(plain(", ".join(thread.agents))),
             Text(plain(thread.model or "")),
             str(thread.turns),

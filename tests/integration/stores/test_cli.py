@@ -52,7 +52,7 @@ async def documents(store: ThreadStore, record: Any) -> dict[str, Any]:
 
 def test_list(turnmill: Any, documents: Any) -> None:
     lines = turnmill("threads", "list").output.splitlines()
-    assert [line.split()[0] for line in lines] == ["thread", OTHER, CHAT]
+    assert [line.split()[0] for line in lines] == ["thread", "other", "chat"]
     assert "What is the weather?" in lines[2]
     assert "interrupted" in lines[1]
 

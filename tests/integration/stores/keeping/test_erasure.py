@@ -267,4 +267,4 @@ def test_the_command_erases_and_can_be_given_again(
     assert asyncio.run(bring_back()).erased == (ThreadKey(GONE),)
     broken.unlink()
     assert run("threads", "delete", "--yes", "ticket 7").stdout == f"deleted {GONE}\n"
-    assert [line.split()[0] for line in run("threads", "list").output.splitlines()] == ["thread", KEPT]
+    assert [line.split()[0] for line in run("threads", "list").output.splitlines()] == ["thread", "kept"]
