@@ -32,7 +32,7 @@ from pipeline.turns.times import epoch_ms
 from topics import json_text
 from turnmill.errors import CallerError
 
-GIVEN_CHARACTERS: Final = 40  # of an id that its producer gave: a longer one would leave no room for the rest
+GIVEN_CHARACTERS: Final = 40  # of an id that its producer gave: more would leave no room for the rest
 MARK: Final = re.compile("<mark>(.*?)</mark>")
 
 
