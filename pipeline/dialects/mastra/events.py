@@ -22,9 +22,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
-from pipeline.dialects.wire_values import objects
 from topics import json_text
-from topics.json_text import Fields
+from topics.json_text import Fields, object_of, objects
 
 SPENT: Final = "mastra.spent"
 CALLS: Final = {  # -> the type of the AI SDK
@@ -77,7 +76,7 @@ def translate(state: Fields, event: Fields) -> Iterator[Fields]:
         case "finish":
             reason = told["stepResult"].get("reason", "interrupted")
             yield from [] if reason in TOLD else [{"type": kind, "finishReason": reason}]
-        case "tool-output" if "payload" in (told["output"] if isinstance(told.get("output"), dict) else {}):
+        case "tool-output" if "payload" in object_of(told.get("output")):
             pass
         case _ if kind not in SILENT:
             yield {"type": kind, **told} if "payload" in event else event
@@ -96,7 +95,7 @@ def _why(error: Any) -> str:
 
 def spent(builder: Builder, event: Fields) -> None:
     """Set the tokens and the model of a step; those of a step that an earlier run began count beside the answer."""
-    about = event["about"] if isinstance(event["about"], dict) else {}
+    about = object_of(event["about"])
     model = about.get("modelMetadata") or {}
     used = {key: value for key, value in event["usage"].items() if key != "raw"}
     names = {"model_name": model.get("modelId"), "provider_name": model.get("modelProvider")}

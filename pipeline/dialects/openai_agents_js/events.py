@@ -15,8 +15,7 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from pipeline.dialects.wire_values import objects
-from topics.json_text import Fields
+from topics.json_text import Fields, object_of, objects
 
 TEXT: Final = "response.output_text.delta"
 NAMES: Final = {  # of its fields in the Responses API
@@ -48,8 +47,7 @@ def translate(state: Fields, event: Fields) -> Iterator[Fields]:
 
 def _of_model(data: Fields) -> Iterator[Fields]:
     """Yield the event of the Responses API that an event of a model is."""
-    about = data.get("providerData")
-    about = about if isinstance(about, dict) else {}
+    about = object_of(data.get("providerData"))
     match data:
         case {"type": "model", "event": {"type": str(kind)} as event} if kind.startswith(("response.", "error")):
             yield from [] if kind == TEXT else [event]
@@ -89,9 +87,8 @@ def item(raw: Fields) -> Fields:
 
 def _renamed(told: Fields) -> Fields:
     """Return an object with the names of the Responses API, and with what its provider had beside."""
-    about = told.get("providerData")
     named = {NAMES.get(key, key): value for key, value in told.items() if key != "providerData"}
-    return {**named, **about} if isinstance(about, dict) else named
+    return named | object_of(told.get("providerData"))
 
 
 def body(request: Any) -> Any:

@@ -27,8 +27,7 @@ from pipeline.dialects.anthropic import DIALECT as OF
 from pipeline.dialects.bedrock.events import body as of_converse
 from pipeline.dialects.bedrock.events import translate as of_bedrock
 from pipeline.dialects.kin import ASKED, CANCELLED, STATE
-from pipeline.dialects.wire_values import objects
-from topics.json_text import Fields
+from topics.json_text import Fields, objects
 from turnmill.errors import InvalidRecord
 
 STREAM: Final = "multiagent_node_stream"
