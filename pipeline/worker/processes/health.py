@@ -110,9 +110,7 @@ class HealthServer:
 
 
 @web.middleware
-async def _for_this_machine(
-    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-) -> web.StreamResponse:
+async def _for_this_machine(request: web.Request, handler: Handler) -> web.StreamResponse:
     if (why := refusal(request.headers)) is not None:
         return web.json_response({"detail": why}, status=403)
     return await handler(request)
