@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Self
 
-DAY_MS: Final = 86_400_000
+from topics.catalog import DAY_MS
+
 FOREVER: Final = "forever"
 DURATION: Final = re.compile(r"([0-9]{1,6})d")
 

@@ -15,10 +15,10 @@ from pipeline.stores.usage.query import usage_report
 from pipeline.stores.usage.reconciling import GROUP_BY, Export, Line, compare
 from pipeline.stores.usage.report import MAX_GROUPS, UsageQuery
 from topics import json_text
+from topics.catalog import DAY_MS
 from turnmill.errors import CallerError
 
 MAX_DAYS = 366  # from the first day of an export to its last
-DAY_MS = 86_400_000  # in UTC
 ROW = "  {:<24}{:>16}{:>16}{:>16}"
 
 

@@ -1,7 +1,7 @@
 """`turnmill tokens`: the tokens in the store, which all its gateways accept."""
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import click
 
@@ -15,10 +15,10 @@ from pipeline.settings import load
 from pipeline.stores.accounts.tokens import add_token, all_tokens, revoke_token, rotate_token
 from pipeline.stores.database.store import ThreadStore
 from pipeline.turns.times import iso
+from topics.catalog import DAY_MS
 from turnmill.clock import now_ms
 from turnmill.errors import CallerError
 
-DAY_MS: Final = 86_400_000
 T = TypeVar("T")
 
 

@@ -11,12 +11,11 @@ from pipeline.stores.keeping.believed_time import JUMP_MS, believed_time
 from pipeline.stores.outbound.notices import add_notices
 from pipeline.worker.sinks.housekeeping import KNOWN_MS, Connect, OpenStore
 from topics import notice
-from topics.catalog import FACTS
+from topics.catalog import DAY_MS, FACTS
 from topics.notice import NoticeRecord
 from turnmill.clock import now_ms
 
 CLOCK_INTERVAL: Final = 60.0  # seconds, after which the broker is asked for its time again
-DAY_MS: Final = 86_400_000
 
 log = logging.getLogger(__name__)
 
