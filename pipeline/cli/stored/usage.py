@@ -202,7 +202,7 @@ def _names(row: UsageRow, query: UsageQuery) -> list[Text]:
 def _cells(figures: Figures, rare: Sequence[str]) -> list[Any]:
     counts = [_count(figures, name) for name in COUNTS]
     cached = " / ".join(_count(figures, name) for name in CACHED)
-    cost = _cost(figures)
+    cost = UNKNOWN if figures.cost_usd is None else f"{figures.cost_usd:,.4f}" + ("*" if figures.unpriced else "")
     if figures.estimated_tokens:
         guess = figures.estimated_cost_usd
         cost += f" ≈{UNKNOWN if guess is None else f'{guess:,.4f}'}"
@@ -212,12 +212,6 @@ def _cells(figures: Figures, rare: Sequence[str]) -> list[Any]:
     ]
     more = (_count(figures, name) for name in rare)
     return [*counts, cached, *more, cost, _times(figures.ttft_ms), _times(figures.duration_ms), *judged]
-
-
-def _cost(figures: Figures) -> str:
-    if not figures.cost_usd and (figures.cost_usd is None or figures.unpriced):
-        return UNKNOWN
-    return f"{figures.cost_usd:,.4f}" + ("*" if figures.unpriced else "")
 
 
 def _count(figures: Figures, name: str) -> str:
