@@ -140,7 +140,7 @@ async def _replay(
             if store is None:
                 counts["new"] += len({record["turn_id"] for record in records})
                 return
-            now = now_ms() if dry_run else await believed_time(store, now_ms())
+            now = await believed_time(store, now_ms())
             result = await (compare_turns if dry_run else write_turns)(store, records, settings.kept_for, now)
             for key in () if dry_run else result.erased:  # as the store role does
                 await contents.delete_thread(key)

@@ -19,7 +19,7 @@ from pipeline.stores.archive.turn_archive import lake_of
 from pipeline.stores.database import migrate as migrations
 from pipeline.stores.database.packing import unpacked
 from pipeline.stores.database.store import ThreadStore
-from pipeline.stores.keeping.believed_time import believed_time
+from pipeline.stores.keeping.believed_time import believe, believed_time
 from pipeline.stores.keeping.erasure import erase_all
 from pipeline.stores.keeping.expiry import Expired, Expiry
 from pipeline.stores.keeping.tenant_erasure import forget_tenant
@@ -121,7 +121,7 @@ def expire(*, dry_run: bool, accept_time: bool) -> None:
 
 async def _expire(expiry: Expiry, *, dry_run: bool, sure: bool) -> Expired:
     now = now_ms()
-    if (believed := await believed_time(expiry.store, now, sure=sure)) < now:
+    if not sure and (believed := await believed_time(expiry.store, now)) < now:
         raise CallerError(
             f"this machine's time, {iso(now)}, is more than an hour past the latest that workers and agents agreed on, "
             f"{iso(believed)}: if it is right, add --accept-time"
@@ -129,6 +129,7 @@ async def _expire(expiry: Expiry, *, dry_run: bool, sure: bool) -> Expired:
     expected = await expiry.would_go(now)
     if dry_run:
         return expected
+    await believe(expiry.store, now)
     done, more = Expired(held=expected.held), True
     while more:
         step, more = await expiry.step(now)

@@ -10,17 +10,21 @@ from pipeline.stores.database.store import ThreadStore
 JUMP_MS: Final = 3_600_000
 
 
-async def believed_time(store: ThreadStore, now: int, passed: int = 0, *, sure: bool = False) -> int:
+async def believed_time(store: ThreadStore, now: int, passed: int = 0) -> int:
     """Return `now` (epoch ms), or the latest time that was believed if `now` is a jump ahead of it.
 
     It is a jump if it is over JUMP_MS more than the `passed` milliseconds ahead, unless a turn ended around `now`, too,
-    by an agent's clock, or somebody is `sure`.
+    by an agent's clock.
     """
     async with store.reading() as connection:
         believed: int = (await connection.execute(select(expiry_state.c.believed))).scalar_one()
-        if now > believed + passed + JUMP_MS and not sure:
+        if now > believed + passed + JUMP_MS:
             around = threads.c.updated_at.between(now - JUMP_MS, now + JUMP_MS)
             if await connection.scalar(select(threads.c.id).where(around).limit(1)) is None:
                 return believed
-    await store.change(update(expiry_state).where(expiry_state.c.believed < now).values(believed=now))
     return now
+
+
+async def believe(store: ThreadStore, now: int) -> None:
+    """Make `now` (epoch ms) the latest time that was believed, unless a later one is."""
+    await store.change(update(expiry_state).where(expiry_state.c.believed < now).values(believed=now))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pipeline.stores.database.store import ThreadStore
-from pipeline.stores.keeping.believed_time import JUMP_MS, believed_time
+from pipeline.stores.keeping.believed_time import JUMP_MS, believe, believed_time
 from pipeline.stores.outbound.notices import add_notices
 from pipeline.worker.sinks.housekeeping import KNOWN_MS, Connect, OpenStore
 from topics import notice
@@ -47,6 +47,8 @@ class AgreedClock:
         self._called = time.monotonic()
         if (believed := await believed_time(store, now, passed)) < now:
             await self._warn(store, "the clocks of this machine and of the broker are", believed, now)
+        else:
+            await believe(store, now)
         return believed
 
     async def _warn(self, store: ThreadStore, clocks: str, seen: int, told: int) -> None:

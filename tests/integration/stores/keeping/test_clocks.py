@@ -21,7 +21,7 @@ from pipeline.settings import Settings
 from pipeline.stores.accounts.audit import add_audit
 from pipeline.stores.database.schema import audit
 from pipeline.stores.database.store import ThreadStore
-from pipeline.stores.keeping.believed_time import JUMP_MS, believed_time
+from pipeline.stores.keeping.believed_time import JUMP_MS, believe, believed_time
 from pipeline.stores.keeping.expiry import Expiry
 from pipeline.stores.outbound.notices import due_notices
 from pipeline.stores.turns import write_turns
@@ -124,6 +124,12 @@ async def test_a_jump_of_all_clocks_waits_for_an_operator(
     done = await store_commands._expire(expiring._expiry, dry_run=True, sure=True)
     assert done.threads == 1
     await expiring._step()
+    assert await chats(store) == 1, "a dry run does not change what the workers believe"
+
+    assert await store_commands._expire(expiring._expiry, dry_run=False, sure=True) == done
+    assert await chats(store) == 0
+    await write_turns(store, [said("another", now_ms())])
+    await expiring._step()
     assert await chats(store) == 0, "the workers believe it, too"
 
 
@@ -143,6 +149,7 @@ async def test_a_worker_that_goes_on_is_no_jump(store_url: str) -> None:
         assert await believed_time(store, start - JUMP_MS) == start - JUMP_MS, (
             "a clock that is behind deletes too little"
         )
+        await believe(store, start + JUMP_MS // 2)
         later = start + 3 * JUMP_MS
         assert await believed_time(store, later) == start + JUMP_MS // 2
         assert await believed_time(store, later, passed=2 * JUMP_MS) == later
