@@ -4,6 +4,7 @@ import asyncio
 import sqlite3
 import uuid
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,7 +35,7 @@ async def years_ahead(stage: Stage) -> None:
     for own, brokers in ((YEAR, 0), (0, YEAR), (YEAR, YEAR)):
         old = str(uuid.uuid4())
         await stage.publish(record(spoken("of January"), thread=old, end="complete"), key=old.encode())
-        await until(lambda old=old: is_stored(stage, old))  # type: ignore[misc]
+        await until(partial(is_stored, stage, old))
         with closing(sqlite3.connect(stage.settings.store_url.removeprefix("sqlite:///"))) as connection, connection:
             connection.execute("UPDATE expiry_state SET until = 0")  # the one before has ended without a word
         clock.write_text(str(own))
@@ -42,7 +43,7 @@ async def years_ahead(stage: Stage) -> None:
         where |= {"PYTHONPATH": str(BROKER), "CLOCK": str(CLOCK / "sitecustomize.py")}
         async with stage.beside("worker", "--roles", "store", variables=where, store_retention="30d") as worker:
             await worker.url()
-            await until(lambda old=old: is_gone(stage, old), worker.text)  # type: ignore[misc]
+            await until(partial(is_gone, stage, old), worker.text)
             await asyncio.sleep(2)
             left = await is_stored(stage, said.thread, stage.acme)
             assert left, f"a worker {own} s and a broker {brokers} s ahead have deleted what was said just now"
@@ -78,7 +79,7 @@ async def an_hour_back(stage: Stage) -> None:
                 found = {one["id"]: one["value"] for one in answer["meta:feedback"]}
                 return (found.get("corrected"), found.get("withdrawn")) == (corrected, withdrawn)
 
-            await until(shown, lambda at=at: f"what was said at {at} does not count", 30)  # type: ignore[misc]
+            await until(shown, partial("what was said at {} does not count".format, at), 30)
     finally:
         await configure(stage.settings, FEEDBACK, {STAMPED: "LogAppendTime"})
 

@@ -16,11 +16,10 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from pipeline.gateway.access.token_table import new_token
 from tests.attack.attack import Attack
 from tests.attack.identity import of_acme
 from tests.attack.stage import Said, Stage, sentence, spoken
-from tests.support.gateways import ALL, client, sse
+from tests.support.gateways import client, sse
 
 SILENT: Final = 300  # connections that say nothing
 SLOW: Final = 300  # bodies that never end
@@ -70,10 +69,8 @@ async def slow_bodies(stage: Stage) -> None:
 
 async def revoked(stage: Stage) -> None:
     """A token that is taken back while streams are open with it."""
-    file = Path(stage.settings.gateway_tokens.get_secret_value())  # type: ignore[union-attr]
-    before = file.read_text()
-    token, line = new_token("leaver", ALL, "acme")
-    file.write_text(f"{before}\n{line.model_dump_json(exclude_none=True)}")
+    leaving = AsyncExitStack()
+    token = await leaving.enter_async_context(stage.another_token("leaver", "acme"))
     said = Said("leaving", sentence("leaving"))
     events = spoken(said.text)
     await stage.upload(stage.acme, said.thread, "r1", events[:5], end="open")
@@ -92,14 +89,14 @@ async def revoked(stage: Stage) -> None:
         async with asyncio.timeout(60):
             while not all(seen.get(path) for path in paths):
                 await asyncio.sleep(0.1)
-        file.write_text(before)
+        await leaving.aclose()
         done, _ = await asyncio.wait(listening, timeout=90)
         open_still = [path for path, task in zip(paths, listening, strict=True) if task not in done]
         assert not open_still, f"still open after 90 s with a revoked token: {open_still}"
     finally:
         for task in listening:
             task.cancel()
-        file.write_text(before)
+        await leaving.aclose()
     await stage.upload(stage.acme, said.thread, "r1", events[5:], from_seq=5, end="complete")
     await stage.is_whole(said)
 

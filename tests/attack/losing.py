@@ -4,6 +4,7 @@ import asyncio
 import json
 import resource
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -151,7 +152,7 @@ async def two_gateways(stage: Stage) -> None:
                 assert first.count("refused") < 2, "neither answer counts"
                 return first == second and first.count("refused") == 1
 
-            await until(one_counts, lambda number=number: f"two answers to q{number} count", 30)  # type: ignore[misc]
+            await until(one_counts, partial("two answers to q{} count".format, number), 30)
 
 
 ATTACKS: Final = (

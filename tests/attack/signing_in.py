@@ -10,10 +10,9 @@ import httpx
 from pydantic import SecretStr
 
 from pipeline.devbroker.ports import free_ports
-from pipeline.gateway.access.token_table import new_token
 from tests.attack.attack import Attack
 from tests.attack.stage import Program, Stage
-from tests.support.gateways import ALL, NOBODY, client
+from tests.support.gateways import NOBODY, client
 from tests.support.oidc import CLIENT, SECRET, Provider, address, providing
 from tests.support.topic_records import read_all
 from tests.support.waiting import PATIENCE, until
@@ -100,11 +99,7 @@ async def another_provider(stage: Stage) -> None:
 
 async def long_tenants(stage: Stage) -> None:
     """Tenants that are the same in what a shortened name has of them, by sign-in and by a JSON Web Token."""
-    file = Path(stage.settings.gateway_tokens.get_secret_value())  # type: ignore[union-attr]
-    before = file.read_text()
-    token, line = new_token("longest", ALL, LONGEST)
-    file.write_text(f"{before}\n{line.model_dump_json(exclude_none=True)}")
-    async with providing() as provider:
+    async with stage.another_token("longest", LONGEST) as token, providing() as provider:
         web = {"gateway_jwks_url": f"{provider.url}/jwks", "gateway_jwt_issuer": provider.url}
         web |= {"gateway_jwt_audience": CLIENT, "gateway_tokens": stage.settings.gateway_tokens}
         async with (
@@ -122,7 +117,6 @@ async def long_tenants(stage: Stage) -> None:
                     assert "theirs" not in (await evil.get("/v1/views")).text, "two tenants are one"
             async with client(url, provider.signed({"sub": "x", "tenant": LONGEST, "scope": "read"})) as own:
                 assert "theirs" in (await own.get("/v1/views")).text
-    file.write_text(before)
 
 
 async def kept_identities(stage: Stage) -> None:
@@ -130,14 +124,19 @@ async def kept_identities(stage: Stage) -> None:
     async with providing() as provider, doors(stage, provider, BY_GROUP) as gateway:
         url, given = await gateway.url(), []
         sign = provider.signed
-        provider.signed = lambda claims: given.append(sign(claims)) or given[-1]  # type: ignore[method-assign,func-returns-value]
+
+        def kept(claims: dict[str, Any]) -> str:
+            given.append(sign(claims))
+            return given[-1]
+
+        provider.signed = kept  # type: ignore[method-assign]  # nothing else tells what it has signed
         provider.claims = {**address("ann"), "groups": ["operators"]}
         async with browsing(url) as (browser, _):
             shown = [(await browser.get(path)).text for path in ("/v1/tokens", "/v1/session", "/v1/audit", "/metrics")]
             await stage.all_read()
             records: list[Any] = [*await read_all(stage.settings, FACTS), *await read_all(stage.settings, NOTICES)]
-            kept = b"".join([record.value or b"" for record in records]).decode()
-            assert given[0] not in "".join([*shown, kept, gateway.text(), stage.worker.text()])
+            written = b"".join([record.value or b"" for record in records]).decode()
+            assert given[0] not in "".join([*shown, written, gateway.text(), stage.worker.text()])
             headers = {"Origin": url, "Sec-Fetch-Site": "same-origin", "X-Turnmill": "1"}
             assert (await browser.post("/sign-out", headers=headers)).status_code == 200
 

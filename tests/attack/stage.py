@@ -37,6 +37,7 @@ from turnmill.wire.envelope import encode
 SLOW_NAMES: Final = Path(__file__).with_name("slow_names")
 ROLES: Final = "assemble,metrics,store,feedback,archive,feedback-archive"
 STILL: Final = 40.0  # seconds without any progress of any role, after which nothing more is waited for
+TOKENS: Final = "tokens.jsonl"  # in the home of the stage
 COMMAND: Final = 120.0  # seconds of a command
 NO_VARIABLES: Final[Mapping[str, str]] = {}
 IDLE: Final = 12.0  # the same where every role has read all that there is: longer than any deadline below
@@ -229,6 +230,18 @@ class Stage:
         return [dead_letter.from_record(one.key, one.value, one.headers) for one in found]
 
     @asynccontextmanager
+    async def another_token(self, name: str, tenant: str) -> AsyncIterator[str]:
+        """-> a token with all scopes; it is revoked with the block."""
+        file = Path(self.settings.home) / TOKENS
+        before = file.read_text()
+        token, line = new_token(name, ALL, tenant)
+        file.write_text(f"{before}\n{line.model_dump_json(exclude_none=True)}")
+        try:
+            yield token
+        finally:
+            file.write_text(before)
+
+    @asynccontextmanager
     async def another_gateway(self, **changes: Any) -> AsyncIterator[str]:
         """-> the address of a gateway of the same pipeline with other settings, without tokens unless they say so."""
         async with self.beside("gateway", **changes) as program:
@@ -299,8 +312,8 @@ async def staged(settings: Settings, code: Code) -> AsyncIterator[Stage]:
         scopes: tuple[Scope, ...] = ALL
         tokens[name], line = new_token(name, scopes, tenant)
         lines.append(line.model_dump_json(exclude_none=True))
-    (home / "tokens.jsonl").write_text("\n".join(lines))
-    guarded = settings.model_copy(update={"gateway_tokens": SecretStr(str(home / "tokens.jsonl"))})
+    (home / TOKENS).write_text("\n".join(lines))
+    guarded = settings.model_copy(update={"gateway_tokens": SecretStr(str(home / TOKENS))})
     if not settings.store_url.startswith("sqlite:"):  # which a worker makes itself
         migration = Program(code, settings, home / "migrate.log", "store", "migrate")
         assert await asyncio.to_thread(migration.process.wait) == 0, migration.text()

@@ -19,4 +19,4 @@ def _ahead(batch: Any, base_offset: int, timestamp: int | None = None, *rest: An
     _done(batch, base_offset, timestamp, *rest)
 
 
-MessageBatch.done = _ahead  # type: ignore[method-assign]
+MessageBatch.done = _ahead  # type: ignore[method-assign]  # a broker's clock can't be set
