@@ -22,7 +22,7 @@ class Scripted(Model):
         return {}
 
     async def structured_output(self, *given, **named):
-        raise NotImplementedError
+        raise NotImplementedError  # abstract in Model; nothing here asks for it
         yield
 
     async def stream(self, *given, **named):

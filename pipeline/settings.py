@@ -235,7 +235,7 @@ class Settings(ClientSettings):
         "default the file `catalog.db` in the archive's folder; for a bucket, `archive.db` in TURNMILL_HOME.",
     )
     archive_bytes: Count = Field(
-        33_554_432, description="A segment of the archive, one of each partition, is written at this many bytes."
+        33_554_432, description="A segment of the archive, of a single partition, is written at this many bytes."
     )
     archive_age: Seconds = Field(600.0, description="The longest time until a segment of the archive is written.")
     redact: str | None = Field(
@@ -296,7 +296,7 @@ class Settings(ClientSettings):
     gateway_oidc_roles: Annotated[str, AfterValidator(_roles)] | None = Field(
         None,
         description="The roles of people: a JSON list of {role, claim, value?, provider?} with {tenant} (`*`: all) or "
-        "{tenant_claim}, or a file that holds it. The first matching rule decides; without one, access is denied.",
+        "{tenant_claim}, or a file that holds it. The first matching rule decides; without a match, access is denied.",
     )
     gateway_oidc_contact: str = Field(
         "whoever runs this gateway", description="Whom to ask for a role, as shown to people who have none."
@@ -308,16 +308,16 @@ class Settings(ClientSettings):
     gateway_origins: Annotated[str, AfterValidator(_origins)] = Field(
         "", description="Origins whose pages may call the gateway (CORS), `https://app.example.com,…`; by default none."
     )
-    gateway_rate: float = Field(100.0, ge=0, description="Requests a second that one token may make; 0: no limit.")
-    gateway_body_bytes: Count = Field(268_435_456, description="The largest body of one upload.")
+    gateway_rate: float = Field(100.0, ge=0, description="Requests a second that a token may make; 0: no limit.")
+    gateway_body_bytes: Count = Field(268_435_456, description="The largest body of an upload.")
     gateway_response_bytes: Count = Field(
         67_108_864,
-        description="The most bytes that large values may add to one response; a thread can be read without them.",
+        description="The most bytes that large values may add to a response; a thread can be read without them.",
     )
     gateway_caller_requests: Count = Field(
-        500, description="Requests that one token may have open at once: uploads, live streams and all others."
+        500, description="Requests that a token may have open at once: uploads, live streams and all others."
     )
-    gateway_header_bytes: Count = Field(8192, description="The largest headers of one request.")
+    gateway_header_bytes: Count = Field(8192, description="The largest headers of a request.")
     gateway_header_seconds: Seconds = Field(10.0, description="Time within which the headers of a request must arrive.")
     gateway_body_idle: Seconds = Field(
         300.0, description="Silence in the middle of an upload after which its run is closed as disconnected."
@@ -400,13 +400,13 @@ class Settings(ClientSettings):
     )
     reopen_window: Seconds = Field(3600.0, description="Time in which a late event reopens an interrupted turn.")
     dedupe_window: Seconds = Field(86_400.0, description="Time for which closed turns are remembered.")
-    window_events: Count = Field(10_000, description="Most events of one run that wait for missing earlier ones.")
+    window_events: Count = Field(10_000, description="Most events of a run that wait for missing earlier ones.")
     window_bytes: Count = Field(
-        8_388_608, description="Most bytes of records of one run that wait for missing earlier ones."
+        8_388_608, description="Most bytes of records of a run that wait for missing earlier ones."
     )
     run_bytes: Count = Field(
         536_870_912,
-        description="The most memory for the records of one run: their bytes, and the overhead of many small values. "
+        description="The most memory for the records of a run: their bytes, and the overhead of many small values. "
         "A run with more ends as interrupted, and the rest of its records becomes dead letters.",
     )
     assembly_bytes: Count = Field(
@@ -420,7 +420,7 @@ class Settings(ClientSettings):
     session_timeout: Seconds = Field(10.0, description="A worker that is silent for longer loses its partitions.")
     fetch_records: Count = Field(5000, description="Most records that are taken at once; at most 500 of turns.")
     metric_series: Count = Field(
-        200, description="Most values of one metric label (model, agent, tenant, …); the rest is counted as `other`."
+        200, description="Most values of a metric label (model, agent, tenant, …); the rest is counted as `other`."
     )
 
     @property

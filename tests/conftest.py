@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
+from pipeline.devbroker import ports
 from pipeline.devbroker.local import Cluster
 from pipeline.kafka.admin import apply_topics
 from pipeline.settings import Settings
@@ -39,6 +40,9 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Stopwatch(config.stash[MEASURED]))
     for name in [name for name in os.environ if name.startswith(PREFIX)]:
         del os.environ[name]
+    # Ports for this process alone, below those that programs under test choose: a test may begin to listen long after.
+    ours = 10_000 + 1_000 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 10_000
+    ports.RANGE = range(ours, ours + 1_000)
     # A slow machine is no failure. The examples are the same each time, so that a change is judged by what it changed;
     # `make fuzz` looks for others, and what it finds becomes an @example.
     examples = os.environ.get("FUZZ_EXAMPLES")

@@ -14,8 +14,9 @@ from turnmill.limits import OWN_LEVELS
 from turnmill.wire import deep_json
 from turnmill.wire.nesting import too_deep
 
-# orjson reads an integer over 64 bits as a float. 20 digits in a row may be one; in a string, they only cost time.
-MAYBE_LARGE = re.compile(r"\d{20}")
+# orjson reads an integer over 64 bits as a float. 20 digits in a row may be one, as may 19 behind a minus; in a string,
+# they only cost time.
+MAYBE_LARGE = re.compile(r"[-\d]\d{19}")
 
 Fields = dict[str, Any]  # a JSON object
 

@@ -1,7 +1,7 @@
 """Budgets as values: limits of tokens or money, for tenants, agents or models, in a time window. Pure.
 
 A budget may ask people whether more may be used. The question belongs to a separate thread, `budget:NAME`, so that all
-its answers are in one partition of the control topic. The first answer counts, for the rest of the budget's hour, day
+its answers are in a partition of the control topic. The first answer counts, for the rest of the budget's hour, day
 or month.
 """
 
@@ -22,7 +22,7 @@ from turnmill.control.record import Command
 from turnmill.identity import thread_uuid
 from turnmill.limits import BUDGETS
 
-MAX_SHARE: Final = 0.5  # most of a budget's limit that one tenant's usage takes from the others
+MAX_SHARE: Final = 0.5  # most of a budget's limit that a tenant's usage takes from the others
 LEVELS: Final = (80, 100)  # percent of the limit at which a notice is sent
 NANO: Final = 1_000_000_000
 NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,100}")
@@ -42,7 +42,7 @@ PERIODS: Final = ("hour", "day", "month")
 class Budget:
     """A limit of `unit` (tokens, or nano_usd: 10⁻⁹ US dollars) in each hour, day or month of UTC.
 
-    `tenant` ("" for usage without one), `agent` and `model`: whose usage counts; None: all. `enforce`: what happens if
+    `tenant` ("": usage without any), `agent` and `model`: whose usage counts; None: all. `enforce`: what happens if
     it is used up: a notice is sent; also new calls of the proxy are refused; also open runs are stopped; or a person is
     asked first.
     """
@@ -116,7 +116,7 @@ class State:
         """Return True if nothing is left for a tenant.
 
         In a budget over several tenants, the usage of each other tenant counts for at most MAX_SHARE of the limit: then
-        one tenant alone can't use up the budget for all.
+        a tenant alone can't use up the budget for all.
         """
         most, asked = int(self.budget.limit * MAX_SHARE), tenant or ""
         parts = [used if name in (asked, None) else min(used, most) for name, used in self.by_tenant.items()]
@@ -143,7 +143,7 @@ class State:
         return replace(self, used=self.used + sum(more.values()), by_tenant=by if self.budget.tenant is None else {})
 
     def over(self, now: int) -> bool:
-        """Return True if its window is over, and another one has begun."""
+        """Return True if its window is over, and another has begun."""
         return now >= self.end
 
     def notices(self, now: int) -> list[NoticeRecord]:
@@ -235,13 +235,13 @@ def _budget(row: Any, default: Enforce) -> Budget:
     if type(name) is not str or not NAME.fullmatch(name):
         raise ValueError("'name' is of 1 to 100 letters, digits, '.', '_' and '-'")
     if per not in PERIODS:
-        raise ValueError(f"'per' is one of {', '.join(PERIODS)}")
+        raise ValueError(f"'per' is any of {', '.join(PERIODS)}")
     for key in ("tenant", "agent", "model"):
         if type(row.get(key, "")) is not str:
             raise ValueError(f"{key!r} is a string; leave it out for all")
     enforce = row.get("enforce", default)
     if enforce not in ENFORCES:
-        raise ValueError(f"'enforce' is one of {', '.join(ENFORCES)}")
+        raise ValueError(f"'enforce' is any of {', '.join(ENFORCES)}")
     if ("tokens" in row) == ("usd" in row):
         raise ValueError("either 'tokens' or 'usd' is expected")
     unit: Literal["tokens", "nano_usd"] = "tokens" if "tokens" in row else "nano_usd"

@@ -253,12 +253,12 @@ class Answer:
 
 TAKE: Final = {
     "anthropic": Answer._anthropic,  # noqa: SLF001  # the table of this class
-    "bedrock": Answer._bedrock,  # noqa: SLF001
-    "cohere": Answer._cohere,  # noqa: SLF001
-    "gemini": Answer._gemini,  # noqa: SLF001
-    "gemini-interactions": Answer._entries,  # noqa: SLF001
-    "mistral": Answer._entries,  # noqa: SLF001
-    "ollama": Answer._ollama,  # noqa: SLF001
-    "openai-chat": Answer._chat,  # noqa: SLF001
-    "openai-responses": Answer._responses,  # noqa: SLF001
+    "bedrock": Answer._bedrock,  # noqa: SLF001  # as above
+    "cohere": Answer._cohere,  # noqa: SLF001  # as above
+    "gemini": Answer._gemini,  # noqa: SLF001  # as above
+    "gemini-interactions": Answer._entries,  # noqa: SLF001  # as above
+    "mistral": Answer._entries,  # noqa: SLF001  # as above
+    "ollama": Answer._ollama,  # noqa: SLF001  # as above
+    "openai-chat": Answer._chat,  # noqa: SLF001  # as above
+    "openai-responses": Answer._responses,  # noqa: SLF001  # as above
 }

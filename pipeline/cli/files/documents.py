@@ -36,7 +36,7 @@ UNREADABLE: Final = 2
 @click.option("--repeat-user-prompt", "repeat", is_flag=True, help="Begin each agent turn with the user's prompt.")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 def convert(version: str, files: Sequence[str], *, repeat: bool) -> None:
-    """Convert thread documents between versions of ThreadProtocol; prints one JSON document a line.
+    """Convert thread documents between versions of ThreadProtocol; prints a JSON document a line.
 
     Each FILE has one document, or one on each line; `-` reads standard input. Version 0.0.3 has no interrupted turns,
     so they are left out. A repeated user prompt in the input is not doubled.
@@ -57,7 +57,7 @@ def convert(version: str, files: Sequence[str], *, repeat: bool) -> None:
 def hash_(wires: Sequence[str], files: Sequence[str]) -> None:
     """Print the canonical hash of each turn of documents; with --wire, of the content that all these wires carry.
 
-    One JSON object a line: {"source", "turn", "turn_type", "turn_id", "hash"}. A run that was recorded over two wires
+    A JSON object a line: {"source", "turn", "turn_type", "turn_id", "hash"}. A run that was recorded over two wires
     has the same hash in both recordings, if both wires are named.
     """
     for source, document in each_object(files):
@@ -90,7 +90,7 @@ class Report:
 
 @click.command("validate")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a document: source, line, valid, findings.")
+@click.option("--json", "as_json", is_flag=True, help="A JSON object a document: source, line, valid, findings.")
 def validate(files: tuple[str, ...], *, as_json: bool) -> None:
     """Check thread documents of ThreadProtocol 0.0.4 or 0.0.3.
 

@@ -121,7 +121,7 @@ def _tool(builder: Builder, told: Fields, call_id: str) -> None:
         case {"terminal_output_delta": {"data": str(piece)}}:
             now.setdefault("terminal", []).append(piece)
     args, name = now.get("rawInput"), now.setdefault("tool", now.get("name") or now.get("title"))
-    if args is None and "name" not in now:  # Gemini CLI tells the title of a call, and no arguments
+    if args is None and "name" not in now:  # Gemini CLI sends a call's title, and no arguments
         name, args = now.get("kind"), {"title": now.get("title")}
     beside = {key: now[key] for key in ("title", "kind", "locations") if now.get(key)}
     steps.call(builder, call_id, str(name), object_of(args), **{"meta:acp": beside})

@@ -186,7 +186,7 @@ def _end(builder: Builder) -> None:
 
 
 def count(builder: Builder, answer: MessageAnswer) -> None:
-    """Count the tokens of an answer that its events have told so far."""
+    """Count the tokens that the events of an answer have named so far."""
     usage = answer.spent()
     if usage is not None:
         builder.usage(usage, answer.response)

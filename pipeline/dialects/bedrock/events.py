@@ -101,7 +101,7 @@ def _named(state: Fields, message: Fields) -> Fields:
 
 
 def count_behind(builder: Builder, event: Fields) -> None:
-    """Count the tokens that `metadata` tells of a call, behind its end; keep what it tells beside them."""
+    """Count the tokens that `metadata` names after a call has ended, and keep the other fields of that event."""
     answer = calls_of(builder).answer
     if answer is not None:
         answer.usage = merged(answer.usage, event["usage"])

@@ -75,7 +75,7 @@ def translate(state: Fields, event: Fields) -> Iterator[Fields]:
 
 
 def _request(state: Fields, items: dict[str, Fields]) -> Fields:
-    """Return the body of the call that begins: what the user and the tools have said since the last call."""
+    """Return the body of the call that begins: the items that users and tools have added since the last call."""
     told = state.get("told", frozenset())
     asked = [item for key, item in items.items() if key not in told]
     state["told"] = told | items.keys()

@@ -1,4 +1,4 @@
-"""What Strands Agents streams: `Agent.stream_async`, and the same of its graphs and swarms."""
+"""The events that `stream_async` of Strands Agents yields, of an agent, a graph or a swarm."""
 
 from typing import Any, Final
 

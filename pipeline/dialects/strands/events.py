@@ -110,7 +110,7 @@ def body(request: Any) -> Any:
 
 
 def finish(builder: Builder, end: str) -> None:
-    """Add what parallel agents said of which the first has not stopped. A run that was to go on broke off."""
+    """Add the events of agents that waited for a parallel agent; if a call awaits its tools, the run broke off."""
     state = builder.scratch[STATE]
     while "waiting" in state:
         (late,) = translate(state, {"type": STOP, "node_id": state["node"]})

@@ -52,7 +52,7 @@ class Principal:
 
     @property
     def identity(self) -> str:
-        """What tells apart callers of the same name, and stays when a person signs in again or a token is rotated."""
+        """The caller's key: callers of the same name differ in it; a new sign-in or a rotated token keeps it."""
         said = "\n".join(self.subject or ("token", self.id or self.name))
         return sha256(said.encode("utf-8", "replace")).hexdigest()[:32]
 

@@ -113,7 +113,7 @@ class Upload:
 
     @property
     def warning(self) -> str | None:
-        """What is wrong with a body whose events were all accepted, and of which the named wire knows none."""
+        """The warning that the named wire knows no event of a body that was accepted; None if it knows some."""
         if not self._first or self.dialect is None or not self.accepted:
             return None
         other = looks_like(self._first, self.dialect)

@@ -161,7 +161,7 @@ class AuditTrail:
         self._waiting: Remembered[int, Entry] = Remembered(AUDITED)
         self._numbers = count()
         self._minute = 0
-        # By the caller's tenant, None for callers that nobody knows: what was seen, and the number of MORE.
+        # What each tenant's callers did in this minute, under MORE how often more; None: those whose token is unknown.
         self._seen: Remembered[Hashable, int] = Remembered(SEEN)
         self._flushing = asyncio.Lock()
         self._closing = asyncio.Event()
