@@ -36,6 +36,7 @@ async def years_ahead(stage: Stage) -> None:
         old = str(uuid.uuid4())
         await stage.publish(record(spoken("of January"), thread=old, end="complete"), key=old.encode())
         await until(partial(is_stored, stage, old))
+        await stopped(stage.worker)  # else it may keep the only partition, and with it what expires
         with closing(sqlite3.connect(stage.settings.store_url.removeprefix("sqlite:///"))) as connection, connection:
             connection.execute("UPDATE expiry_state SET until = 0")  # the one before has ended without a word
         clock.write_text(str(own))
@@ -48,6 +49,7 @@ async def years_ahead(stage: Stage) -> None:
             left = await is_stored(stage, said.thread, stage.acme)
             assert left, f"a worker {own} s and a broker {brokers} s ahead have deleted what was said just now"
             await stopped(worker)
+        await stage.worker.start().url()
 
 
 async def is_stored(stage: Stage, thread: str, caller: Any = None) -> bool:
