@@ -56,6 +56,10 @@ COMMAND_STREAMS: Final = Pool(
     *("streams of commands to publishers", "streams", 20_000),
     *("pipeline.gateway.control.streams", "its publisher is answered 429, and asks again"),
 )
+QUEUED: Final = Pool(
+    *("commands on their way to publishers", "bytes", 16 * MIB),
+    *("pipeline.gateway.control.streams", "its stream ends, and its publisher asks again"),
+)
 RERUNS: Final = Pool(
     "answers that are asked for again", "slots", 8, "pipeline.gateway.rerun.routes", "its request waits"
 )

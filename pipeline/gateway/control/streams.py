@@ -5,22 +5,22 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from pipeline.policies.pools import COMMAND_STREAMS
+from pipeline.policies.pools import COMMAND_STREAMS, QUEUED
 from topics.thread_key import ThreadKey
 from turnmill.control.record import ANSWER, BUDGET, STOP, Command
-from turnmill.shares import Shares
+from turnmill.remembered import size_of
+from turnmill.shares import Room, Shares
 from turnmill.wire.envelope import encode
 
 ERASED: Final = "erased"  # in place of who gave a command
-MAX_WAITING: Final = 1_000  # commands that may be queued for one stream; none is copied for it
 
 
 @dataclass(slots=True, eq=False)
 class _Stream:
-    """`tenant` None: the commands of all. `missed`: a command did not fit into its queue."""
+    """`tenant` None: the commands of all. `waiting`: each with its bytes. `missed`: a command did not fit."""
 
     tenant: str | None
-    waiting: asyncio.Queue[Command] = field(default_factory=lambda: asyncio.Queue(MAX_WAITING))
+    waiting: asyncio.Queue[tuple[Command, int]] = field(default_factory=asyncio.Queue)
     missed: bool = False
 
 
@@ -31,18 +31,20 @@ class CommandStreams:
         self._erased = erased
         self._streams: set[_Stream] = set()
         self._listening = Shares()
+        self._queued = Room(QUEUED.size)
 
     def has_room(self, tenant: str | None) -> bool:
         """Return True if a tenant may open another stream."""
         return self._listening.allows(tenant, 1, COMMAND_STREAMS.size)
 
     def offer(self, command: Command) -> None:
-        """Hand a command to the streams of its tenant. One whose queue is full ends, and its reader returns for it."""
+        """Hand a command to the streams of its tenant. One without room for it ends, and its reader returns for it."""
+        size = size_of(command)
         for stream in self._streams:
             if stream.tenant in (None, command.tenant):
-                try:
-                    stream.waiting.put_nowait(command)
-                except asyncio.QueueFull:
+                if self._queued.take(stream.tenant, size):
+                    stream.waiting.put_nowait((command, size))
+                else:
                     stream.missed = True
 
     async def opened(
@@ -59,15 +61,18 @@ class CommandStreams:
             while not (mine.missed and mine.waiting.empty()):
                 try:
                     async with asyncio.timeout(silence):
-                        command = await mine.waiting.get()
+                        command, size = await mine.waiting.get()
                 except TimeoutError:
                     yield None
                 else:
+                    self._queued.give(tenant, size)
                     if told := await self._told(command):
                         yield told
         finally:
             self._streams.discard(mine)
             self._listening.add(tenant, -1)
+            while not mine.waiting.empty():
+                self._queued.give(tenant, mine.waiting.get_nowait()[1])
 
     async def _told(self, command: Command) -> bytes:
         """Return a command's record. Of a deleted thread, only stops reach a run that goes on, without words."""

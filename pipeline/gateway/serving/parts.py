@@ -120,7 +120,7 @@ PARTS: Final = (
         services=("control.commands:Commands",),
         routers=("control.routes",),
         listeners=("control.commands:Commands",),
-        pools=(pools.CLAIMS, pools.COMMANDS, pools.COMMAND_STREAMS),
+        pools=(pools.CLAIMS, pools.COMMANDS, pools.COMMAND_STREAMS, pools.QUEUED),
     ),
     Part("signing in", exists=lambda gateway: gateway.settings.gateway_oidc is not None, routers=("access.sign_in",)),
     Part(

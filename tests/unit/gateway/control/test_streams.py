@@ -6,9 +6,11 @@ from dataclasses import replace
 from typing import Final
 
 from pipeline.gateway.control.commands import new_command
-from pipeline.gateway.control.streams import ERASED, MAX_WAITING, CommandStreams
+from pipeline.gateway.control.streams import ERASED, CommandStreams
+from pipeline.policies.pools import QUEUED
 from topics.thread_key import ThreadKey
 from turnmill.control.record import ANSWER, BUDGET, NOW, STEER, STOP, Command, command_of, record_of
+from turnmill.remembered import size_of
 
 THREAD: Final = "8e06a734-32f3-584c-a380-4e57c9b39f3f"
 DELETED: Final = "0b8a4b4e-6c3b-5b8e-9d55-2f1f6c1f1d11"
@@ -54,7 +56,26 @@ async def test_a_stream_that_misses_a_command_ends() -> None:
     values = streams.opened("acme", 5.0, [])
     first = asyncio.ensure_future(anext(values))
     await asyncio.sleep(0)
-    for _ in range(MAX_WAITING + 100):
-        streams.offer(command())
+    stop = command()
+    fitting = QUEUED.size // size_of(stop)
+    for _ in range(fitting):
+        streams.offer(stop)
+    other = await asyncio.wait_for(anext(streams.opened("globex", 0.01, [])), 5), streams.has_room("globex")
+    assert other == (None, True)
     assert await first is not None
-    assert len([value async for value in values]) == MAX_WAITING - 1, "and its reader returns for all that are open"
+    told = len([value async for value in values])
+    assert fitting // 2 < told < fitting, "a share stays for others, and its reader returns for all that are open"
+
+
+async def test_what_a_stream_that_ends_has_not_read_takes_no_room() -> None:
+    streams, stop = CommandStreams(erased), command()
+    for _ in range(3):
+        values = streams.opened("acme", 5.0, [])
+        first = asyncio.ensure_future(anext(values))
+        await asyncio.sleep(0)
+        for _ in range(QUEUED.size // size_of(stop) // 2):
+            streams.offer(stop)
+        assert await first is not None
+        await values.aclose()
+    assert len(await heard(streams, [command()])) == 1
+    assert streams._queued.shares.total == 0
