@@ -123,8 +123,12 @@ def record(agent: str, prompts: list[list[list[Step]]], folder: Path) -> tuple[b
     for part in (part for _, parts in content for part in parts):
         if part[:2] == ["tool-call", "bash"]:
             part[3]["cwd"] = str(box)  # opencode tells it over this protocol
+        if part[0] == "tool-return" and part[3] == "error":
+            part[2] = {"error": part[2]}
         if agent == "codex" and part[0] == "thinking":
             part[1] = f"\n\n{part[1]}"  # codex-acp sets sections of thoughts apart
+    if len(prompts) > 1:  # the session's last turn is its last prompt's
+        content = [["response", [["text", "High."]]], ["request", [["user-prompt", QUESTION]]], *content]
     complete = told.get("result", {}).get("stopReason") == "end_turn" and "status" not in str(prompts)
     truth = {"sdk": PACKAGES[agent], "how": "before a scripted provider; the session that it keeps itself"}
     truth |= {"complete": complete, "content": content if complete else [], "at_most": None, "tokens": None}
