@@ -105,8 +105,13 @@ def result(builder: Builder, call_id: str, content: Any, **fields: Any) -> None:
 def step(builder: Builder) -> None:
     """End the texts that are open, and the response too if all of its calls have results."""
     settle(builder)
+    _close_answered(builder)
+
+
+def _close_answered(builder: Builder) -> None:
+    """End the response if all of its calls have results, and it has nothing behind them."""
     response = builder.response
-    if response is not None and response.request is not None:
+    if response is not None and response.request is not None and not (builder.open_text or builder.open_thinking):
         answered = {part.fields.get("tool_call_id") for part in response.request.parts}
         if all(part.fields.get("tool_call_id") in answered for part in response.parts if "args" in part.fields):
             builder.close_response()
@@ -155,6 +160,7 @@ def over(builder: Builder, how: End, usage: Fields | None = None, *, summed: boo
         return
     if how == "complete":
         settle(builder)
+    _close_answered(builder)
     if usage and any(usage.values()):
         responses = [message for message in builder.messages if message.kind == "response"] or [builder.open_response()]
         builder.usage(usage | ({SUMMED_CALLS: True} if summed and len(responses) > 1 else {}), responses[-1])
@@ -166,5 +172,7 @@ def finish(builder: Builder, end: str) -> None:
     if builder.agent_turns and all(message.kind == "system" for message in builder.messages):
         builder.agent_turns[-1].messages.extend(builder.messages)
         builder.messages = []
-    elif end == "complete" and builder.ended != "complete":
+        return
+    _close_answered(builder)
+    if end == "complete" and builder.ended != "complete":
         builder.end_turn("disconnected")

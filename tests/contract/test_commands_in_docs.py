@@ -31,7 +31,8 @@ def commands(text: str) -> Iterator[list[str]]:
 
 
 def unknown(words: list[str]) -> str | None:
-    """What of a command line there is not."""
+    """What of a command line there is not; behind `--` are the words of another program."""
+    words = words[: words.index("--")] if "--" in words else words
     command: click.Command = cli
     context = click.Context(cli)
     while isinstance(command, click.Group) and words and not words[0].startswith("-"):

@@ -15,6 +15,7 @@ from typing import Any, Final
 from pipeline.cli.files.assemble import RUN_INFO
 from pipeline.dialects import DIALECTS
 from pipeline.turns.text import mend
+from pipeline.turns.times import epoch_ms
 from tests.support.assembled import assembled
 from topics.thread_rules import check
 from turnmill.wire.framing import decode
@@ -57,7 +58,8 @@ def events(dialect: str, stream: bytes) -> list[dict[str, Any]]:
 def thread(dialect: str, said: list[dict[str, Any]], info: dict[str, Any]) -> dict[str, Any]:
     """The thread document that events of one run make, as `turnmill assemble` does."""
     run = {key: info[key] for key in RUN_INFO if info.get(key) is not None}
-    return assembled(dialect, said, ts=0, step=0, run=run, end=info.get("end")).document
+    started = epoch_ms(info.get("started_at")) or 0
+    return assembled(dialect, said, ts=started, step=0, run=run, end=info.get("end")).document
 
 
 def recordings(dialect: str) -> list[Recording]:

@@ -15,12 +15,14 @@
 | `turn.failed` | `turn/completed`: `failed`, `interrupted` | the turn's end, in error or aborted |
 | any other | any other | SystemMessage `data-app-TYPE`; of notifications nothing |
 
-The sum of a thread that an earlier run began has that run's tokens, too: no line tells them.
+The sum of a thread that an earlier run began has that run's tokens, too, and no line tells how many: the turn has no
+usage then, and the sum is kept in `meta:codex`. Such a thread is known by its id, which holds the time when it began.
 """
 
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
+from uuid import UUID
 
 from pipeline.assembly.builder import Builder, End
 from pipeline.assembly.dialect import Shown, StreamEnd
@@ -45,6 +47,7 @@ CALLS: Final = {
     "collab_tool_call": "agents_states",
 }
 BESIDE: Final = ("id", "type", "status", "exit_code", "duration_ms", "error")  # fields of a call that are no arguments
+MINUTE: Final = 60_000  # ms
 STATES: Final[dict[Any, End]] = {"turn.completed": "complete", "completed": "complete", "interrupted": "aborted"}
 
 
@@ -55,6 +58,7 @@ def _take(builder: Builder, event: Fields) -> None:
                 _take(builder, line)
         case {"type": "thread.started", "thread_id": str(name)}:
             builder.context.external_id = builder.context.external_id or name
+            builder.scratch["older"] = _is_older(name, builder.at)
         case {"type": "turn.started"}:
             builder.ended = None
         case {"type": "item.completed", "item": {"type": str(kind), "id": str(key), "text": str(text)}} if (
@@ -74,9 +78,20 @@ def _take(builder: Builder, event: Fields) -> None:
             builder.scratch["sums"] = before | sums
             builder.error_text = text_or_none(event["error"]["message"]) if state == "turn.failed" else None
             usage = {name: max(0, count - before.get(name, 0)) for name, count in sums.items()}
+            if builder.scratch.pop("older", False) and sums:
+                usage, builder.notes["meta:codex"] = {}, {"thread_usage": sums}
             steps.over(builder, STATES.get(state, "error"), usage)
         case {"type": kind}:
             steps.keep(builder, kind, event)
+
+
+def _is_older(name: str, at: int) -> bool:
+    """Return True for the id of a thread (UUID 7) that began more than a minute before a time in epoch ms."""
+    try:
+        thread = UUID(name)
+    except ValueError:
+        return False
+    return thread.version == 7 and (thread.int >> 80) + MINUTE < at
 
 
 def _call(builder: Builder, item: Fields, kind: str, key: str, *, done: bool) -> None:

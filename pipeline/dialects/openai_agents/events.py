@@ -23,17 +23,16 @@ from typing import Any, Final
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Handler, Stretch, Violation
 from pipeline.assembly.parts import Message, Part
-from pipeline.dialects.openai_agents.answer import Memory
 from pipeline.dialects.openai_agents.items import answer_of, is_beside, is_output, parts, sources, tool_return
+from pipeline.dialects.openai_agents.memory import Memory
 from pipeline.dialects.openai_agents.raw_events import raw, raws, settle
+from pipeline.dialects.openai_responses.request import is_own, user_prompt
 from pipeline.dialects.speakers import hand_off, speaker
 from pipeline.dialects.wire_values import text_or_empty
 from pipeline.turns.lineage import History
-from pipeline.turns.media_kinds import url_kind
 from topics.json_text import Fields, objects
 
 OF_CLIENT: Final = frozenset({"mcp_approval_response", "tool_search_output"})  # items that are not a model's
-OF_MODEL: Final = frozenset({"reasoning", "compaction", "item_reference", "mcp_list_tools", "mcp_approval_request"})
 
 
 def begin(builder: Builder) -> None:
@@ -48,43 +47,14 @@ def begin(builder: Builder) -> None:
         builder.user_turn([{"part_kind": "user-prompt", "content": asked}])
     elif isinstance(asked, list):
         items = objects(asked)
-        new = items[max((n for n, item in enumerate(items) if _is_models(item)), default=-1) + 1 :]
-        prompts = [_user_prompt(item["content"]) for item in new if item.get("role") == "user"]
+        new = items[max((n for n, item in enumerate(items) if is_own(item)), default=-1) + 1 :]
+        prompts = [user_prompt(item) for item in new if item.get("role") == "user"]
         returns = [tool_return(item) for item in new if str(item.get("type")).endswith("call_output")]
         if prompts:
             builder.user_turn(prompts)
         if returns:
             answered = [Part(fields, done=True) for fields in returns]
             builder.messages.append(Message("request", builder.at, answered, closed=True))
-
-
-def _user_prompt(content: Any) -> Fields:
-    """Return a user message's content as user-prompt: one text as it is, else a list of texts and files."""
-    pieces = content if isinstance(content, list) else [content]
-    converted = [_content_item(piece) for piece in pieces]
-    plain = len(converted) == 1 and isinstance(converted[0], str)
-    return {"part_kind": "user-prompt", "content": converted[0] if plain else converted}
-
-
-def _is_models(item: Fields) -> bool:
-    kind = item.get("type")
-    return item.get("role") == "assistant" or kind in OF_MODEL or (isinstance(kind, str) and kind.endswith("_call"))
-
-
-def _content_item(piece: Any) -> Any:
-    match piece:
-        case {"type": "input_text" | "text" | "output_text", "text": str(text)}:
-            return text
-        case {"image_url": str(url)} | {"file_url": str(url)} if not url.startswith("data:"):
-            media_type = "image/*" if "image_url" in piece else "application/octet-stream"
-            return {"kind": url_kind(media_type), "url": url, "media_type": media_type}
-        case {"image_url": str(url)} | {"file_data": str(url)} if url.startswith("data:"):
-            head, _, data = url.partition(",")
-            media_type = head.removeprefix("data:").removesuffix(";base64")
-            return {"kind": "binary", "data": data, "media_type": media_type or "application/octet-stream"}
-        case str():
-            return piece
-    return {"kind": "custom:openai", "block": piece}
 
 
 def repeated(body: Any) -> History:
@@ -177,9 +147,12 @@ def _agent_name(value: Any) -> str:
 
 def finish(builder: Builder, end: str) -> None:
     """Set the last response complete if the run is."""
+    memory: Memory = builder.scratch["memory"]
     if end == "complete":
         settle(builder)
         builder.close_response()
+    elif memory.answer is not None:
+        memory.answer.settle(whole=False)
 
 
 def agent_updated(builder: Builder, event: Fields) -> None:

@@ -7,17 +7,23 @@ from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Violation
 from pipeline.assembly.parts import Message, Part
 from pipeline.dialects import ends
-from pipeline.dialects.openai_agents.answer import FAILED, OPENING, TERMINAL, Memory, ResponseAnswer, is_read
-from pipeline.dialects.openai_agents.items import sources
-from pipeline.dialects.openai_responses.keys import FAKE_ID
+from pipeline.dialects.openai_agents.items import is_beside, parts, sources
+from pipeline.dialects.openai_agents.memory import Memory
+from pipeline.dialects.openai_responses.events import PIECES
+from pipeline.dialects.openai_responses.keys import FAKE_ID, META
+from pipeline.dialects.openai_responses.output import Output
 from pipeline.dialects.openai_responses.usage import usage_of
 from pipeline.dialects.responses_progress import is_progress
 from pipeline.dialects.speakers import speaker
-from pipeline.dialects.wire_values import text_or_none
-from topics.json_text import Fields, object_of, present
+from pipeline.dialects.wire_values import number_or_none, text_or_none
+from topics.json_text import Fields, object_of, objects, present
 
 OPEN: Final = "answer"
-PLACES: Final = ("output_index", "content_index", "summary_index", "args_index")
+PLACES: Final = ("output_index", "content_index", "summary_index")
+TERMINAL: Final = frozenset({"response.completed", "response.incomplete"})
+FAILED: Final = frozenset({"response.failed", "error"})
+OPENING: Final = frozenset({"response.queued", "response.in_progress"})
+ITEMS: Final = frozenset({"response.output_item.added", "response.output_item.done"})
 
 
 def raw(builder: Builder, event: Fields) -> None:
@@ -38,16 +44,48 @@ def raw(builder: Builder, event: Fields) -> None:
         return
     if kind == "response.created":
         _begin(builder, response)
-    elif not (is_read(kind) or is_progress(kind)):
+    elif not (_is_read(kind) or is_progress(kind)):
         builder.system(f"custom:openai-agents.{kind}", {key: value for key, value in data.items() if key != "type"})
-    elif memory.is_over and is_read(kind) and kind not in OPENING:
+    elif memory.is_over and _is_read(kind) and kind not in OPENING:
         raise Violation(f"{kind}: the response is over")
     elif not memory.is_over and kind.startswith("response."):
         answer = memory.answer or _open(builder, None)
         if OPEN not in builder.open_text:  # cleared when events are missing
             builder.open_text[OPEN] = Part({"part_kind": "text", "content": ""})
-            answer.forget_live()
-        answer.take(data, builder.at)
+            for item in answer.items:  # their continuation would lack a piece
+                item.grown.clear()
+            answer.response.parts.clear()
+        _take(answer, data, builder.at)
+
+
+def _is_read(kind: str) -> bool:
+    """Return True if the kind of an event between the first and the terminal one is known here."""
+    return kind in OPENING or kind in ITEMS or _piece(kind)[0] in PIECES
+
+
+def _piece(kind: str) -> tuple[str, str]:
+    """Return what a kind of event is about, and whether it is a delta or the whole of it."""
+    name, _, ending = kind.removeprefix("response.").rpartition(".")
+    return name, ending
+
+
+def _take(answer: Output, event: Fields, at: int) -> None:
+    """Handle an event between the first and the terminal one; an unknown kind is ignored."""
+    kind = event["type"]
+    name, ending = _piece(kind)
+    if kind == "response.output_item.added":
+        answer.add(event)
+    elif kind == "response.output_item.done":
+        parts(event["item"])  # raises where it is malformed
+        answer.finish(event)
+        answer.response.first_part_at = answer.response.first_part_at or at
+    elif name in PIECES:
+        piece, index_key, text_key = PIECES[name]
+        index = number_or_none(event.get(index_key)) or 0
+        if ending == "delta":
+            answer.grow(event, piece, index, event["delta"] + "", at)
+        elif isinstance(event.get(text_key), str):
+            answer.tell(event, piece, index, event[text_key])
 
 
 def raws(builder: Builder, events: list[Any], start: int) -> int:
@@ -56,7 +94,11 @@ def raws(builder: Builder, events: list[Any], start: int) -> int:
     first = events[start].get("data")
     if memory.answer is None or memory.is_over or OPEN not in builder.open_text or first.__class__ is not dict:
         return start
-    part = memory.answer.growing(first) if isinstance(first.get("type"), str) else None
+    name, ending = _piece(str(first.get("type")))
+    if name not in PIECES or ending != "delta":
+        return start
+    piece, index_key, _ = PIECES[name]
+    part = memory.answer.growing(first, piece, number_or_none(first.get(index_key)) or 0)
     if part is None:
         return start
     name, item, places = first["type"], first.get("item_id"), [first.get(key) for key in PLACES]
@@ -85,16 +127,16 @@ def _begin(builder: Builder, response: Fields) -> None:
     if is_same and (memory.is_over or memory.answer is not None):
         return
     if memory.answer is not None:
-        memory.answer.give_up()
+        memory.answer.settle(whole=False)
     _name(_open(builder, response_id), response)
 
 
-def _open(builder: Builder, response_id: Any) -> ResponseAnswer:
+def _open(builder: Builder, response_id: Any) -> Output:
     memory: Memory = builder.scratch["memory"]
     builder.close_response()
     response = Message("response", builder.at, fields={"agent_id": speaker(builder, memory.agent)})
     builder.messages.append(response)
-    memory.answer = ResponseAnswer(response)
+    memory.answer = Output(response, read=parts)
     builder.open_text[OPEN] = Part({"part_kind": "text", "content": ""})
     memory.last_id = text_or_none(response_id)
     memory.is_over, memory.is_raw = False, True
@@ -102,7 +144,7 @@ def _open(builder: Builder, response_id: Any) -> ResponseAnswer:
     return memory.answer
 
 
-def _name(answer: ResponseAnswer, response: Fields) -> None:
+def _name(answer: Output, response: Fields) -> None:
     fields, response_id = answer.response.fields, text_or_none(response.get("id"))
     fields |= present({"model_name": text_or_none(response.get("model"))})
     fields |= present({"provider_response_id": None if response_id == FAKE_ID else response_id})
@@ -115,12 +157,13 @@ def _end(builder: Builder, response: Fields) -> None:
     if memory.answer is None and response_id in memory.ended:
         return  # the same event again
     answer = memory.answer or _open(builder, response_id)
-    answer.settle(response.get("output"))
+    answer.final = objects(response.get("output"))
+    _settle(answer)
     fields = answer.response.fields
     _name(answer, response)
     if response_id is not None and response_id != FAKE_ID:
         memory.ended.add(response_id)
-    fields |= present({"usage": usage_of(response, answer.items)})
+    fields |= present({"usage": usage_of(response, answer.final)})
     details = response.get("incomplete_details")
     if response.get("status") == "incomplete" or details:
         reason = object_of(details).get("reason")
@@ -151,17 +194,22 @@ def settle(builder: Builder) -> None:
     answer, memory.answer = memory.answer, None
     if answer is None:
         return
-    if not answer.response.closed and builder.lossy:
-        answer.give_up()
+    if not answer.settled and builder.lossy:
+        answer.settle(whole=False)
         return
-    if not answer.response.closed:
-        answer.settle()
+    _settle(answer)
     answer.response.last_at = builder.at
-    for part in answer.response.parts:
-        if part.fields["part_kind"] == "tool-call":
-            builder.calls[part.fields["tool_call_id"]] = (answer.response, part)
-    for item in answer.items:
-        for event_type, data in sources(item) if isinstance(item.get("type"), str) else ():
+    for part in answer.calls():
+        builder.calls[part.fields["tool_call_id"]] = (answer.response, part)
+    for item in answer.final:
+        for event_type, data in sources(item):
             builder.system(event_type, data)
-    for item in answer.beside:
+    for item in filter(is_beside, answer.final):
         builder.system(f"custom:{item['type']}", item)
+
+
+def _settle(answer: Output) -> None:
+    """Settle a call that is whole; one of a tool whose arguments were cut off is dropped."""
+    answer.settle(whole=True)
+    for call in answer.calls():
+        call.done = call.fields.get(META, {}).get("status") != "incomplete"

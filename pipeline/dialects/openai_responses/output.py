@@ -4,11 +4,13 @@ The terminal event's output replaces finished items of its types, these replace 
 the deltas. An item is found by `output_index`, or without it by its id, or else is the newest.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pipeline.assembly.parts import Message, Part
 from pipeline.dialects.openai_responses.items import parts_of
+from pipeline.dialects.openai_responses.keys import FAKE_ID
 from pipeline.dialects.wire_values import number_or_none
 from pipeline.turns.text import join
 from topics.json_text import Fields, object_of
@@ -66,12 +68,16 @@ class Item:
 
 @dataclass(slots=True, eq=False)
 class Output:
-    """The items of a call in the order in which they began. `final`: the terminal event's output."""
+    """The items of a call in the order in which they began.
+
+    `final`: the terminal event's output; once it is settled, all whole items. `read`: the parts of one.
+    """
 
     response: Message
     items: list[Item] = field(default_factory=list)
     final: list[Fields] = field(default_factory=list)
     settled: bool = False
+    read: Callable[[Fields], list[Fields]] = parts_of
 
     def add(self, event: Fields) -> None:
         """Handle `output_item.added`; repeating it for the same item changes nothing."""
@@ -122,8 +128,8 @@ class Output:
         if self.settled:
             return
         self.settled = True
-        items = self._final() if self.final else [item.whole() for item in self._ordered()]
-        parts = [Part(fields, done=whole) for item in items for fields in parts_of(item)]
+        self.final = self._final() if self.final else [item.whole() for item in self._ordered()]
+        parts = [Part(fields, done=whole) for item in self.final for fields in self.read(item)]
         self.response.parts[:] = parts
         self.response.closed = whole
 
@@ -148,7 +154,9 @@ class Output:
         return sorted(self.items, key=lambda item: item.index or 0)
 
     def _by_id(self, item_id: Any) -> Item | None:
-        return next((item for item in reversed(self.items) if item_id and item.hollow.get("id") == item_id), None)
+        if item_id in (None, "", FAKE_ID):
+            return None
+        return next((item for item in reversed(self.items) if item.hollow.get("id") == item_id), None)
 
     def _at(self, index: int | None, event: Fields) -> Item | None:
         if index is not None:

@@ -1,11 +1,12 @@
 """What the recordings of agents' wires don't have: servers' events, retries, sessions that are told again."""
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from pipeline.dialects import DIALECTS
-from tests.support.assembled import Assembled, assembled
+from tests.support.assembled import START, Assembled, assembled
 
 Events = list[dict[str, Any]]
 
@@ -83,6 +84,26 @@ def test_codex_tells_a_sum_over_the_thread_and_each_turn_has_its_part() -> None:
     ends = [{"type": "turn.completed", "usage": {"input_tokens": n, "output_tokens": n // 10}} for n in (310, 500)]
     first, second = assembled("codex", [said, ends[0], {"type": "turn.started"}, said, ends[1]]).agent_turns
     assert [turn["total_usage"]["input_tokens"] for turn in (first, second)] == [310, 190]
+
+
+@pytest.mark.parametrize(("minutes", "known"), [(0, True), (5, False)])
+def test_the_sum_of_a_thread_of_codex_that_began_before_the_run_is_no_usage_of_the_turn(
+    minutes: int, *, known: bool
+) -> None:
+    name = str(UUID(int=((START - 60_000 * minutes) << 80) | (7 << 76) | (2 << 62)))
+    said = {"type": "item.completed", "item": {"id": "item_1", "type": "agent_message", "text": "Hi"}}
+    end = {"type": "turn.completed", "usage": {"input_tokens": 810, "output_tokens": 102}}
+    (turn,) = assembled("codex", [{"type": "thread.started", "thread_id": name}, said, end]).agent_turns
+    assert (turn.get("total_usage") or {}).get("input_tokens") == (810 if known else None)
+    kept = None if known else {"thread_usage": {"input_tokens": 810, "output_tokens": 102, "total_tokens": 912}}
+    assert turn.get("meta:codex") == kept
+
+
+def test_a_response_whose_calls_have_results_was_whole_when_the_program_was_killed() -> None:
+    item = {"id": "item_1", "type": "command_execution", "command": "echo Brest", "aggregated_output": "Brest\n"}
+    (turn,) = assembled("codex", [{"type": "item.completed", "item": {**item, "status": "completed"}}]).agent_turns
+    assert turn["completion_status"] == "interrupted"
+    assert [message["message_type"] for message in turn["messages"]] == ["response", "request"]
 
 
 def test_a_tool_of_mcp_has_its_own_name() -> None:

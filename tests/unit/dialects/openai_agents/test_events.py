@@ -243,7 +243,7 @@ def test_reasoning_keeps_its_summary_and_goes_back_signed():
     assert got.parts("response") == [
         {
             "part_kind": "thinking", "content": "Hm", "signature": "c2ln", "thinking_id": "rs_1",
-            "meta:openai": {"raw_content": ["Hmm, well"]},
+            "meta:openai_responses": {"item": True, "raw_content": ["Hmm, well"], "summarized": True},
         }
     ]  # fmt: skip
 
