@@ -22,6 +22,7 @@ MODULES: Final = {
     "assemble": "pipeline.cli.files.assemble:assemble",
     "audit": "pipeline.cli.stored.audit:audit",
     "bench": "tests.bench.command:bench",
+    "budgets": "pipeline.cli.stored.listed:budgets",
     "convert": "pipeline.cli.files.documents:convert",
     "demo": "pipeline.cli.dev.demo:demo",
     "dev": "pipeline.cli.dev.command:dev",
@@ -29,6 +30,7 @@ MODULES: Final = {
     "doctor": "pipeline.cli.services.doctor:doctor",
     "down": "pipeline.cli.dev.broker:down",
     "export": "pipeline.cli.stored.export:export",
+    "feedback": "pipeline.cli.stored.listed:feedback",
     "gateway": "pipeline.cli.services.gateway:gateway",
     "hash": "pipeline.cli.files.documents:hash_",
     "import": "pipeline.cli.histories.messages:import_",
@@ -51,6 +53,7 @@ MODULES: Final = {
     "up": "pipeline.cli.dev.broker:up",
     "usage": "pipeline.cli.stored.usage:usage",
     "validate": "pipeline.cli.files.documents:validate",
+    "webhooks": "pipeline.cli.stored.listed:webhooks",
     "worker": "pipeline.cli.services.worker:worker",
 }
 

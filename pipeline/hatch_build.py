@@ -16,7 +16,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 MODULES: Final = ("pipeline", "topics")
 # The demo's recordings, and where pipeline/cli/dev/demo.py looks for them.
-RECORDINGS: Final = ("fleet", "wires", "weather.sse", "weather.sse.run.json")
+RECORDINGS: Final = ("fleet", "wires", "broken", "weather.sse", "weather.sse.run.json")
 PLACE: Final = "pipeline/cli/dev/examples"
 # Of a checkout alone: the project's own files, and what `make compile` or an import has left.
 LEFT_OUT: Final = {"pipeline/pyproject.toml", "pipeline/hatch_build.py", "topics/compiled.json"}

@@ -61,6 +61,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "assemble": Command("tools", "Assemble recorded streams, without a broker."),
     "audit": Command("worker", "Show who changed or exported something."),
     "bench": Command("all", "Measure throughput, latency and memory on a local Kafka."),
+    "budgets": Command("gateway", "List budgets, and how much of each is used."),
     "convert": Command("tools", "Convert documents between versions of ThreadProtocol."),
     "demo": Command("demo", "See the whole pipeline at work on recorded runs."),
     "dev": Command("demo", "Run everything on this machine, with the dashboard."),
@@ -68,6 +69,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "doctor": Command("worker", "Check everything, and say what to do about problems."),
     "down": Command("demo", "Stop the development broker of TURNMILL_HOME, and keep its data."),
     "export": Command("worker", "Print threads, one JSON object a line."),
+    "feedback": Command("gateway", "Show feedback on a thread, or the newest."),
     "gateway": Command("gateway", "Serve HTTP: ingest, threads, live streams, usage, dashboard."),
     "hash": Command("tools", "Print the canonical hash of each turn of a document."),
     "import": Command("tools", "Read histories of an SDK, or sessions of coding agents."),
@@ -90,6 +92,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "up": Command("demo", "Start the development broker, a real Apache Kafka."),
     "usage": Command("worker", "Sum up tokens, cost, turns, errors and times."),
     "validate": Command("tools", "Check thread documents of ThreadProtocol 0.0.4 or 0.0.3."),
+    "webhooks": Command("gateway", "List webhooks, and how many events wait for each."),
     "worker": Command("worker", "Assemble turns, count telemetry, store and archive."),
 }
 

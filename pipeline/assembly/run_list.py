@@ -114,14 +114,14 @@ class RunList:
         runs = [
             run
             for key, run in self._of_id.get(thread.thread_id, {}).items()
-            if (key.tenant or None) == thread.tenant and (run.last_at >= since or self._is_open(key))
+            if (key.tenant or None) == thread.tenant and (run.last_at >= since or self.is_open(key))
         ]
         return {run.key.run_id: run for run in sorted(runs, key=lambda run: (run.started_at, run.first))}
 
     def threads(self, thread_id: str, since: int) -> set[ThreadKey]:
         """Return the threads with this id that have such runs, one for each tenant."""
         runs = self._of_id.get(thread_id, {}).items()
-        return {run.thread for key, run in runs if run.last_at >= since or self._is_open(key)}
+        return {run.thread for key, run in runs if run.last_at >= since or self.is_open(key)}
 
     def take_event(self, value: bytes | None, offset: int, at: int, partition: int = 0) -> None:
         """Take a record of the events topic. A malformed one opens no run."""
@@ -150,7 +150,7 @@ class RunList:
             return run
         run = self._fold(run, key, envelope, offset, at, partition)
         if past or late:
-            if not self._is_open(key):
+            if not self.is_open(key):
                 self._rest(run)
         else:
             self._opens(run, offset)
@@ -192,7 +192,8 @@ class RunList:
     def _known(self, key: RunKey) -> ListedRun | None:
         return self._open.get(key.tenant, key) or self.over.get(key.tenant, key)
 
-    def _is_open(self, key: RunKey) -> bool:
+    def is_open(self, key: RunKey) -> bool:
+        """Return True for a run that the worker still assembles."""
         return self._open.get(key.tenant, key) is not None
 
     def _fold(
@@ -226,7 +227,7 @@ class RunList:
         """Add a run to the open ones; `offset`: of a record that the assembler applies."""
         run.offset = max(offset, run.offset)
         self.over.pop(run.key.tenant, run.key)
-        if not self._is_open(run.key):
+        if not self.is_open(run.key):
             self._open.put(run.key.tenant, run.key, run)
 
     def _look_at(self, key: RunKey) -> None:
@@ -265,7 +266,7 @@ class RunList:
         key = self._segments.pop("", name)
         if key is not None and (run := self._known(key)) is not None:
             run.segments -= 1
-            if not run.segments and self._is_open(key):
+            if not run.segments and self.is_open(key):
                 self._rest(run)
         with suppress(InvalidRecord):
             if (mark := state.mark_of(name)) is not None:

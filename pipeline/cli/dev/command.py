@@ -12,20 +12,18 @@ import tty
 import webbrowser
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import click
 from rich.console import Console
 from rich.markup import escape
 
 from pipeline.cli.dev.broker import download_kafka
-from pipeline.cli.dev.demo import OF_WIRES, RECORDINGS
+from pipeline.cli.dev.demo import OF_WIRES, RECORDINGS, recorded
 from pipeline.cli.dev.stage import Kills, Say, Stage, check_local, stage
 from pipeline.cli.files.publish import publish_all
-from pipeline.cli.files.recordings import Envelopes, Recording, read
-from pipeline.cli.files.recordings import files_of as recordings_in
+from pipeline.cli.files.recordings import Recording
 from pipeline.cli.histories.session_files import SOURCES, files_of
 from pipeline.cli.histories.sessions import Destination, Wanted, destination_of, publish_sessions
 from pipeline.settings import load
@@ -146,27 +144,13 @@ def _import(destination: Destination, say: Say) -> None:
 
 def _talk(publisher: Callable[[], Publisher]) -> None:
     """Publish the demo's recordings at the pace of a model, each time under new ids, until the process ends."""
-    files = recordings_in([OF_WIRES, RECORDINGS])
-    recordings = [recording for file in files for recording in read(file, None, {}).recordings]
-    chance = random.Random()  # noqa: S311  # an order, and no secret
     while True:
-        number = int(time.time())
-        again = [_today(recording.copy(number, same_thread=False)) for recording in recordings]
-        chance.shuffle(again)
+        again = conversations(time.strftime("%m%d-%H%M%S"))
         asyncio.run(publish_all(publisher(), again, 1.0, FLEET_SIZE, BATCH_EVENTS, lambda _: None))
 
 
-def _today(recording: Recording) -> Recording:
-    """Return a recorded stream as one that begins when it is published: nothing in it says when it was recorded."""
-    if isinstance(recording, Envelopes):
-        return recording
-    info, events = _undated(recording.info), tuple(map(_undated, recording.events))
-    return replace(recording, started=None, info=info, events=events)
-
-
-def _undated(value: Any) -> Any:
-    if isinstance(value, list):
-        return list(map(_undated, value))
-    if not isinstance(value, dict):
-        return value
-    return {key: _undated(member) for key, member in value.items() if key not in ("started_at", "timestamp")}
+def conversations(name: str) -> list[Recording]:
+    """Return the demo's recordings in any order, with this name in their ids."""
+    again = [recording.copy(name, same_thread=False) for recording in recorded(OF_WIRES, RECORDINGS)]
+    random.shuffle(again)
+    return again

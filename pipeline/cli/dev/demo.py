@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Final
 
@@ -49,6 +49,7 @@ IN_WHEEL: Final = Path(__file__).with_name("examples")
 EXAMPLES: Final = IN_WHEEL if IN_WHEEL.is_dir() else Path(__file__).parents[3] / "examples"
 RECORDINGS: Final = EXAMPLES / "fleet"  # agents with the wires of the AI SDK and of Pydantic AI
 OF_WIRES: Final = EXAMPLES / "wires"  # one agent for each other wire
+BROKEN: Final = EXAMPLES / "broken"  # what becomes dead letters
 SHOWN_THREAD: Final = "trip-lisbon"
 SHOWN_THREADS: Final = 12
 FLEET_SIZE: Final = 60  # threads that run at the same time
@@ -107,14 +108,15 @@ def demo(runs: int, *, keep: bool) -> None:
 
 
 def _recordings(runs: int) -> list[Recording]:
-    recordings: list[Recording] = []
-    for file in files_of([OF_WIRES, RECORDINGS]):
-        contents = read(file, None, {})
-        if contents.problems:
-            raise CallerError("\n".join(contents.problems))
-        recordings += contents.recordings
+    """Return recordings of so many runs: first what becomes dead letters, once."""
+    recordings, broken = recorded(OF_WIRES, RECORDINGS), recorded(BROKEN)
     times = math.ceil(runs / len(recordings))
-    return list(islice(repeated(recordings, times, same_thread=False), runs))
+    return list(islice(chain(broken, repeated(recordings, times, same_thread=False)), runs))
+
+
+def recorded(*folders: Path) -> list[Recording]:
+    """Return all recordings of some folders."""
+    return [recording for file in files_of(folders) for recording in read(file, None, {}).recordings]
 
 
 async def _run(settings: Settings, recordings: Sequence[Recording], worker: Child, bar: Progress) -> Outcome:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -68,7 +68,7 @@ class Speed(click.ParamType):
     "paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(path_type=Path, exists=True, allow_dash=True)
 )
 @dialect_option
-@click.option("--speed", type=Speed(), default="max", show_default=True, help="1: the pace of a model's stream.")
+@click.option("--speed", type=Speed(), default="max", show_default=True, help="1: the pace of a model, as if said now.")
 @click.option("--concurrency", type=click.IntRange(1), default=50, show_default=True, help="Threads at the same time.")
 @click.option("--limit", type=click.IntRange(1), help="Maximum number of runs.")
 @click.option(
@@ -155,15 +155,18 @@ async def publish_all(
     batch: int,
     advance: Advance,
 ) -> Summary:
-    """Publish `concurrency` threads at a time, the runs of a thread one after another; `speed` None: without pauses."""
+    """Publish `concurrency` threads at a time, the runs of each in the order of their starts.
+
+    `speed` None: without pauses, at the times at which they were recorded.
+    """
     threads: dict[str, list[Recording]] = {}
-    for recording in sorted(recordings, key=lambda recording: recording.started or 0):
+    for recording in recordings:
         threads.setdefault(recording.thread_id, []).append(recording)
     waiting = iter(threads.values())
 
     async def next_threads() -> None:
         for runs in waiting:
-            for run in runs:
+            for run in sorted(runs, key=lambda run: run.started or 0):
                 if isinstance(run, Stream):
                     await _publish_stream(publisher, run, speed, batch, advance)
                 else:
@@ -192,11 +195,11 @@ async def _publish_stream(
         dialect=stream.dialect,
         run_id=stream.run_id,
         tenant=stream.tenant,
-        info=stream.info,
+        info=_undated(stream.info) if speed else stream.info,
         max_events=batch,
     )
     pace = _Pace(speed)
-    # With a pace, events get the time of sending; else that of the recording, if it has a start.
+    # With a pace, it is said now: events get the time of sending; else that of the recording, if it has a start.
     start = None if speed else stream.started
     at = None
     async with run:
@@ -204,9 +207,18 @@ async def _publish_stream(
             elapsed = number * 1000 // PACE
             at = None if start is None else start + elapsed
             await (pace.reach(elapsed) if speed else _turn(number, batch))
-            await run.send(event, at=at)
+            await run.send(_undated(event) if speed else event, at=at)
             advance(1)
         await run.end(stream.end, at=at)
+
+
+def _undated(value: Any) -> Any:
+    """Return JSON in which nothing says when it was recorded."""
+    if isinstance(value, list):
+        return list(map(_undated, value))
+    if not isinstance(value, dict):
+        return value
+    return {key: _undated(member) for key, member in value.items() if key not in ("started_at", "timestamp")}
 
 
 async def _publish_envelopes(publisher: Publisher, recording: Envelopes, speed: float | None, advance: Advance) -> None:

@@ -51,7 +51,7 @@ class Stream:
         """Number of events."""
         return len(self.events)
 
-    def copy(self, number: int, *, same_thread: bool) -> Stream:
+    def copy(self, number: int | str, *, same_thread: bool) -> Stream:
         """Return the same run under new ids.
 
         `number` is appended to the run's and, without `same_thread`, the thread's id.
@@ -75,7 +75,7 @@ class Envelopes:
         """Epoch ms of the first record."""
         return self.records[0][0]
 
-    def copy(self, number: int, *, same_thread: bool) -> Envelopes:
+    def copy(self, number: int | str, *, same_thread: bool) -> Envelopes:
         """Return the same runs under new ids, as in Stream.copy."""
         thread_id = self.thread_id if same_thread else thread_uuid(f"{self.thread_id}-{number}")[0]
         records = []

@@ -8,8 +8,8 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from pipeline.cli.running import at_gateway
 from pipeline.observability.audit import user_name
-from pipeline.settings import load
 from topics import json_text
 from turnmill.gateway_call import call
 
@@ -101,10 +101,7 @@ def _send(
     tenant: str | None,
     wait: bool,
 ) -> None:
-    settings = load()
-    if gateway is not None or settings.publish_url is None:
-        here = f"http://{settings.gateway_host}:{settings.gateway_port}"
-        settings = settings.model_copy(update={"publish_url": (gateway or here).rstrip("/")})
+    settings = at_gateway(gateway)
     if tenant is not None:
         path, names = f"{path}?tenant={{}}", [*names, tenant]
     ask, body = partial(call, settings), {**body, "by": by or user_name() or None}

@@ -243,7 +243,8 @@ def ledger_finding(idle_ms: int, ledger: Ledger, waiting: int, now: int) -> Find
     lost = [f"{run} of thread {thread}" for (_, thread, run), at in ledger.open_runs.items() if at < quiet_since]
     if lost and not waiting:
         named = ", ".join(lost[:5])
-        advice = "this is a bug: keep the events topic, and report it"
+        advice = "is it the store of all workers? That of another folder (TURNMILL_HOME) lacks runs, as do two stores "
+        advice += "of workers in one group. If it is, this is a bug: keep the events topic, and report it"
         lacking = f"{len(lost):,} are neither stored, dead-lettered nor open: {named}"
         return Finding("error", "balance", f"{seen}; {lacking}", advice)
     if ledger.removed:

@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Final
 
 import click
+from aiohttp import ClientError, ClientSession, ClientTimeout
 from aiokafka import TopicPartition
 from cryptography import x509
 from rich.table import Table
 from rich.text import Text
 
 from pipeline.cli.output import many, wide_console
+from pipeline.cli.running import load_running
 from pipeline.cli.services import checks
 from pipeline.cli.services.checks import Finding
 from pipeline.kafka.admin import describe_topics, topic_changes
@@ -26,7 +28,7 @@ from pipeline.kafka.partitioners import Placed, placed
 from pipeline.kafka.reading import bounds_of, read_once, reader
 from pipeline.kafka.topic_plan import Found
 from pipeline.policies import sign_in
-from pipeline.settings import LAKE, Settings, load
+from pipeline.settings import LAKE, Settings
 from pipeline.stores.archive.turn_archive import TurnArchive, archive_of, lake_of
 from pipeline.stores.content.store import ContentStore
 from pipeline.stores.database.errors import StoreError
@@ -50,6 +52,7 @@ LEDGER_ROLES: Final = ("assemble", "store")  # the ledger does not include recor
 SQLITE: Final = "sqlite:///"
 MARKS: Final = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "error": ("✗", "red")}
 REQUEST_TIMEOUT: Final = 5.0  # seconds
+LOCAL: Final = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "::1": "[::1]"}  # noqa: S104  # where to ask what listens there
 
 
 @click.command(short_help="Check everything, and say what to do about problems.")
@@ -78,7 +81,7 @@ def doctor(*, ledger: bool, as_json: bool) -> None:
 
 def _examined(*, ledger: bool) -> list[Finding]:
     try:
-        settings = load()
+        settings = load_running()
     except CallerError as error:
         return [Finding("error", "settings", line, "see `turnmill settings`") for line in str(error).splitlines()]
     return asyncio.run(examine(settings, ledger=ledger))
@@ -89,6 +92,7 @@ async def examine(settings: Settings, *, ledger: bool = False) -> list[Finding]:
     limits = limits_of(settings)
     findings = _unusable(settings) or checks.settings_findings(limits, [rule.text for rule in settings.role_list])
     findings += checks.wire_findings(settings)
+    findings += await _services(settings)
     store = await _store(settings)
     try:
         findings += checks.cluster_findings(settings.brokers, info := await cluster_info(settings))
@@ -103,6 +107,24 @@ async def examine(settings: Settings, *, ledger: bool = False) -> list[Finding]:
     except TurnmillError as error:
         findings.append(Finding("error", "broker", str(error)))
     return [*findings, store, *await _archive(settings)]
+
+
+async def _services(settings: Settings) -> list[Finding]:
+    """Report whether the worker and the gateway of these settings are ready; they may well run on other machines."""
+    at = {"worker": (settings.host, settings.port), "gateway": (settings.gateway_host, settings.gateway_port)}
+    findings = []
+    async with ClientSession(timeout=ClientTimeout(REQUEST_TIMEOUT)) as client:
+        for name, (host, port) in at.items():
+            address = f"http://{LOCAL.get(host, host)}:{port}"
+            try:
+                async with client.get(f"{address}/readyz") as answer:
+                    reasons = (await answer.json())["reasons"]
+            except (ClientError, OSError, TimeoutError, ValueError, KeyError, TypeError):
+                findings.append(Finding("ok", name, f"none answers at {address}: it may run elsewhere"))
+                continue
+            findings += [Finding("error", name, f"{address} is not ready: {reason}") for reason in reasons]
+            findings += [] if reasons else [Finding("ok", name, f"{address} is ready")]
+    return findings
 
 
 def _unusable(settings: Settings) -> list[Finding]:

@@ -10,12 +10,12 @@ from rich.progress import Progress
 
 from pipeline.assembly.dialect import Format, WrongOption
 from pipeline.cli.options import Moment
+from pipeline.cli.running import load_running
 from pipeline.cli.stored import selection
 from pipeline.cli.stored.dataset_files import COLUMNS, DATASETS, DPO, PARQUET, Export, Lines, dataset
 from pipeline.dialects import FORMATS
 from pipeline.dialects.training import needed
 from pipeline.observability.audit import about, audit, local_user, of
-from pipeline.settings import load
 from pipeline.stores.content.store import ContentStore
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads.agents_and_requests import request_bodies
@@ -98,7 +98,7 @@ def export(
             raise CallerError(f"--requests: the format {form} has no place for what the model was asked")
         lines = _lines(FORMATS[form], options, criterion, branch=branch, partial=partial, requests=requests)
         chosen = Export(lines, named_in if requests else lambda _: (), judged=criterion is not None)
-    contents = ContentStore.of(load()) if inline or form in DATASETS or not FORMATS[form].is_document else None
+    contents = ContentStore.of(load_running()) if inline or form in DATASETS or not FORMATS[form].is_document else None
 
     async def run(store: ThreadStore, file: IO[bytes]) -> None:
         if not ids:

@@ -7,6 +7,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from pipeline.cli.running import load_running
 from pipeline.observability.audit import Actor, Entry, acting, user_name
 from pipeline.settings import load
 from pipeline.stores.accounts.audit import add_audit
@@ -84,9 +85,15 @@ def on_branch(document: dict[str, Any], branch: str) -> dict[str, Any]:
 
 def in_store(use: Callable[[ThreadStore], Awaitable[T]], **options: Any) -> T:
     """Return what `use` returns, called with the store; `options`: see `ThreadStore.open`."""
+    settings = load_running()
+    if settings.home != load().home:
+        click.echo(f"in {settings.store_url}, of the gateway on this machine", err=True)
+    return _within(settings.store_url, use, **options)
 
+
+def _within(url: str, use: Callable[[ThreadStore], Awaitable[T]], **options: Any) -> T:
     async def run() -> T:
-        async with await ThreadStore.open(load().store_url, **options) as store:
+        async with await ThreadStore.open(url, **options) as store:
             return await use(store)
 
     return asyncio.run(run())
@@ -95,7 +102,7 @@ def in_store(use: Callable[[ThreadStore], Awaitable[T]], **options: Any) -> T:
 @contextmanager
 def recorded() -> Iterator[None]:
     """Store the audit entries of the block when it ends, even if it fails."""
-    settings, entries = load(), list[Entry]()
+    settings, entries = load_running(), list[Entry]()
     before = acting.set(Actor(user_name(), address=HERE, keep=entries.append if settings.audit_retention else None))
     try:
         yield
@@ -103,6 +110,8 @@ def recorded() -> Iterator[None]:
         acting.reset(before)
         if entries:
             try:
-                in_store(lambda store: add_audit(store, entries, notify=settings.webhooks is not None))
+                _within(
+                    settings.store_url, lambda store: add_audit(store, entries, notify=settings.webhooks is not None)
+                )
             except StoreError as error:
                 click.echo(f"turnmill: {len(entries)} audit entries are in the log alone: {error}", err=True)

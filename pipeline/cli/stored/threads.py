@@ -12,11 +12,11 @@ from rich.table import Table
 from rich.text import Text
 
 from pipeline.cli.output import many, wide_console
+from pipeline.cli.running import load_running
 from pipeline.cli.stored import selection
 from pipeline.cli.stored.thread_view import plain, short_time, view
 from pipeline.observability.audit import about, audit, local_user
 from pipeline.observability.logs import set_up
-from pipeline.settings import load
 from pipeline.stores.content.store import ContentStore
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.erasure import erase
@@ -59,7 +59,7 @@ def list_(limit: int, cursor: str | None, *, as_json: bool, **wanted: Any) -> No
 
     Sorted by anything but the update, it lists only threads among the 10,000 that were updated last.
     """
-    if wanted["tool"] is not None and load().search == "off":
+    if wanted["tool"] is not None and load_running().search == "off":
         raise CallerError("--tool: tools are found by the words of turns, and TURNMILL_SEARCH is off")
     page = selection.with_store(lambda store: list_threads(store, limit, cursor, ListQuery(**wanted)))
     if as_json:
@@ -106,7 +106,7 @@ def thread_table(page: ThreadPage) -> Table:
 @selection.tenant_option
 def show(thread: str, branch: str | None, tenant: str | None, *, as_json: bool, inline: bool, partial: bool) -> None:
     """Show a thread, with sub-agents' runs indented after the run that started them."""
-    contents = ContentStore.of(load()) if inline else None
+    contents = ContentStore.of(load_running()) if inline else None
     document, children = selection.with_store(lambda store: _family(store, contents, thread, tenant))
     if branch is not None:
         document = selection.on_branch(document, branch)
@@ -134,7 +134,7 @@ def delete(ids: Sequence[str], tenant: str | None, *, yes: bool) -> None:
     if not yes:
         click.confirm(f"Delete {', '.join(ids)} for good?", abort=True)
 
-    settings = load()
+    settings = load_running()
     set_up(settings.log_level, settings.log_format)
 
     async def run(store: ThreadStore) -> None:
@@ -159,7 +159,7 @@ def hold(ids: Sequence[str], tenant: str | None, *, release: bool) -> None:
     Without ID, list the held threads.
     """
     if ids:
-        settings = load()
+        settings = load_running()
         set_up(settings.log_level, settings.log_format)
     if release and not ids:
         raise CallerError("say which threads are released: `turnmill threads hold` lists those that are held")
@@ -207,7 +207,7 @@ def search(
     QUERY is `word "some words" begin* -without`: all must match; case and accents are ignored. Thoughts and results of
     tools are searched with --in, if TURNMILL_SEARCH is `all`.
     """
-    if load().search == "off":
+    if load_running().search == "off":
         raise CallerError("TURNMILL_SEARCH is off: nothing is kept to search in")
     within = _moment("--since", since), _moment("--until", until)
     query = SearchQuery(q, kinds or KINDS[:1], since=within[0], until=within[1], **more)

@@ -5,13 +5,13 @@ from typing import Any, TypeVar
 
 import click
 
+from pipeline.cli.running import load_running
 from pipeline.cli.stored.selection import in_store, recorded
 from pipeline.cli.stored.thread_view import plain
 from pipeline.gateway.access.principal import SCOPES
 from pipeline.gateway.access.token_table import hashed, made_token, networks, new_secret
 from pipeline.observability.audit import audit, local_user, of
 from pipeline.observability.logs import set_up
-from pipeline.settings import load
 from pipeline.stores.accounts.tokens import add_token, all_tokens, revoke_token, rotate_token
 from pipeline.stores.database.store import ThreadStore
 from pipeline.turns.times import iso
@@ -31,7 +31,7 @@ def tokens() -> None:
 
 
 def _in_store(work: Callable[[ThreadStore], Awaitable[T]]) -> T:
-    settings = load()
+    settings = load_running()
     set_up(settings.log_level, settings.log_format)
     return in_store(work)
 

@@ -9,13 +9,13 @@ from rich.text import Text
 
 from pipeline.cli.options import Moment
 from pipeline.cli.output import many, wide_console
+from pipeline.cli.running import load_running
 from pipeline.cli.stored.reconcile import reconcile
 from pipeline.cli.stored.selection import in_store, recorded
 from pipeline.cli.stored.thread_view import plain
 from pipeline.observability.audit import audit, local_user
 from pipeline.observability.audit import of as of_action
 from pipeline.observability.logs import set_up
-from pipeline.settings import load
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.usage.query import usage_report
 from pipeline.stores.usage.report import (
@@ -116,7 +116,7 @@ def recompute(since: int, until: int, *, dry_run: bool) -> None:
 
     Use it after a change of TURNMILL_PRICES or of the package `genai-prices`. Values from streams are kept.
     """
-    settings = load()
+    settings = load_running()
     sums: dict[tuple[str, str, str], list[int | None]] = {}
 
     async def run(store: ThreadStore) -> None:

@@ -57,7 +57,7 @@ async def list_budgets(memory: TheBudgets, principal: Reader, tenant: Tenant = N
     bound = principal.bounded(tenant)
     await memory.known()
     mine = [state for state in memory.states.values() if bound is None or state.budget.tenant == bound]
-    return BudgetList(budgets=[_state(shown) for shown in mine], as_of=_as_of(memory))
+    return BudgetList(budgets=[shown_state(shown) for shown in mine], as_of=_as_of(memory))
 
 
 @router.get("/check", summary="Whether a program may start a run", openapi_extra=alternatives("read", "publish"))
@@ -76,7 +76,8 @@ def _as_of(memory: Budgets) -> str | None:
     return iso(memory.at) if memory.at else None
 
 
-def _state(state: State) -> BudgetState:
+def shown_state(state: State) -> BudgetState:
+    """Return a budget's state as it is shown."""
     budget = state.budget
     unit, scale = ("tokens", 1) if budget.unit == "tokens" else ("usd", NANO)
     return BudgetState(

@@ -76,15 +76,21 @@ class Caller:
     key: ThreadKey
 
     async def open_runs(self) -> list[str]:
-        """Return the thread's open runs."""
+        """Return the thread's open runs, without imported ones, of which no program hears."""
         runs = await self.gateway.service(RunWatch).open_runs()
-        return [run.key.run_id for run in runs if run.thread == self.key]
+        return [run.key.run_id for run in runs if run.thread == self.key and not run.imported]
 
     async def waiting(self) -> list[Waiting]:
         """Return the thread if it waits for an answer; several, if tenants share the name and none was given."""
         wanted = WaitingWanted(tenant=self.tenant, thread=(self.key.thread_id, self.name))
         stored = await waiting_threads(await self.gateway.store(), wanted, MAX_THREADS)
         return [*self.gateway.service(Budgets).waiting(wanted), *stored]
+
+    async def refusal(self, nothing: str) -> Problem:
+        """Return why no command can be given: the thread is stored (409), and `nothing` says of what; or it is not."""
+        if not await run_events(await self.gateway.store(), self.key):
+            return unknown_thread(self.name)
+        return Problem("conflict", f"thread {self.name!r:.200} is stored, and {nothing}")
 
     async def give(self, run_id: str, body: StopRequest | SteerRequest) -> CommandId:
         """Give a command to a run, which may be over already."""
@@ -98,7 +104,7 @@ class Caller:
         """Give a command to each open run. Raises Problem where there is none."""
         ids = [await give(self, self.key, run_id, body) for run_id in await self.open_runs()]
         if not ids:
-            raise unknown_thread(self.name)
+            raise await self.refusal("no run of it is open: GET /v1/runs lists the open ones")
         return CommandIds(command_id=ids[0] if len(ids) == 1 else None, command_ids=ids)
 
 

@@ -28,7 +28,7 @@ from turnmill.wire.envelope import encode
 
 KEEP_ALIVE: Final = 15.0  # seconds
 RETRY_MS: Final = 2_000
-OF_THREAD: Final = documented("unknown-thread")
+OF_THREAD: Final = documented("unknown-thread", "conflict")
 
 router = APIRouter(prefix="/v1", tags=["control"])
 
@@ -93,7 +93,7 @@ async def steer_thread(caller: Annotated[Caller, Depends(caller_of)], message: S
     "/threads/{thread_id}/answers/{answer_id}",
     status_code=202,
     summary="Answer what a thread waits for",
-    responses=documented("not-found", "too-large"),
+    responses=documented("unknown-thread", "conflict", "too-large"),
 )
 async def answer(
     caller: Annotated[Caller, Depends(caller_of)],
@@ -114,7 +114,7 @@ async def answer(
         key, run_id = thread.thread, thread.run_id
         payload |= {"asked": asked, "dialect": thread.dialect}
     elif not await caller.open_runs():
-        raise Problem("not-found", f"nothing of this thread waits for the answer {answer_id!r:.100}")
+        raise await caller.refusal(f"nothing of it waits for the answer {answer_id!r:.100}")
     return CommandId(command_id=await give(caller, key, run_id, reply, payload))
 
 

@@ -182,7 +182,7 @@ def _series(run: ListedRun) -> Series:
 
 
 def _shown(run: ListedRun) -> dict[str, Any]:
-    names = ("agent_id", "agent_name", "model", "started_at", "last_at", "events", "text")
+    names = ("agent_id", "agent_name", "model", "started_at", "last_at", "events", "text", "imported")
     return {**run.key._asdict(), **{name: getattr(run, name) for name in names}}
 
 

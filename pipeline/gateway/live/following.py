@@ -70,7 +70,7 @@ class Live(Service):
         runs, stops = self.tail.runs_of(thread), dict(self.tail.recent.position)
         starts, hidden = first_places(runs.values()), set[str]()
         if not after and replay != "recent":
-            hidden = {run_id for run_id, run in runs.items() if replay == "none" or run.ended}
+            hidden = {run_id for run_id, run in runs.items() if replay == "none" or not self.tail.is_open(run)}
         unnamed = starts.keys() - {place.partition for place in after}
         for place in after:
             starts[place.partition] = min(place.offset, starts.get(place.partition, place.offset))

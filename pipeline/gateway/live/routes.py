@@ -17,6 +17,7 @@ from pipeline.gateway.live.event_record import EventRecord
 from pipeline.gateway.live.event_stream import HEADERS, EventStream, comment, frame
 from pipeline.gateway.live.following import Following, Live, first_places
 from pipeline.gateway.live.recent_events import LAST_INDEX, EventId, Frame, InOrder, LiveEvent, Reading, places_of
+from pipeline.gateway.live.run_watch import RunWatch
 from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.routing import ThreadId, Whose, facts
 from pipeline.gateway.state import Gateway, TheGateway, only_one, provided, unknown_thread
@@ -112,6 +113,8 @@ async def live(
     async def goes_on() -> bool:
         return await still() and not await erased.among([thread])
 
+    if query.replay == "open":
+        await gateway.service(RunWatch).open_runs()  # the worker's marks say which runs are over
     following = await streams.follow(thread, after, query.replay, goes_on)
     if query.dialect is not None:
         return await _resumed(gateway, streams, following, DIALECTS[query.dialect], after, query.starting_after)

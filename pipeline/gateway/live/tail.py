@@ -79,6 +79,10 @@ class EventTail(Service):
         """Return the thread's runs within the window, by id, in the order in which they began."""
         return self._follower.runs.of_thread(thread, self._follower.runs.now - self._window)
 
+    def is_open(self, run: ListedRun) -> bool:
+        """Return True if the worker still assembles a run, as far as its marks have been read."""
+        return self._follower.runs.is_open(run.key)
+
     def threads(self, thread_id: str) -> set[ThreadKey]:
         """Return the threads with this id that have runs within the window, one for each tenant."""
         return self._follower.runs.threads(thread_id, self._follower.runs.now - self._window)

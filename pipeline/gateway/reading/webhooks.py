@@ -1,6 +1,7 @@
 """Webhooks over HTTP: where a tenant's turns, deletions and budget notices are sent."""
 
 import secrets
+from collections.abc import Iterable
 from typing import Annotated, Final
 from uuid import uuid4
 
@@ -22,12 +23,14 @@ from pipeline.policies.webhooks import (
     checked_url,
     secret_of,
 )
+from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.outbound import deliveries as stored_deliveries
 from pipeline.stores.outbound.deliveries import all_webhooks, drop_webhook, rotate_webhook, waiting_deliveries
 from turnmill.clock import now_ms
 from turnmill.limits import WEBHOOKS
 
 KEY_BYTES: Final = 32
+OFF: Final = "webhooks are off here: TURNMILL_WEBHOOKS=[] turns them on, in workers too"
 OLD_SECRET_MS: Final = 86_400_000  # for which deliveries are signed with both secrets
 
 router = APIRouter(prefix="/v1/webhooks", tags=["webhooks"], responses=documented("conflict"))
@@ -51,7 +54,7 @@ class ListedWebhook(BaseModel):
     url: str
     events: list[str]
     tenant: str | None = Field(description="Only events of this tenant; null: of all.")
-    created_at: int = Field(description="Epoch milliseconds.")
+    created_at: int = Field(description="Epoch milliseconds; 0: of the gateway's settings.")
     waiting: int = Field(0, description="Number of events not delivered yet.")
 
 
@@ -88,12 +91,18 @@ async def add_webhook(
     return _fresh(made)
 
 
-@router.get("", summary="Webhooks of the API")
+@router.get("", summary="Webhooks")
 async def list_webhooks(gateway: TheGateway, principal: Admin, tenant: Tenant = None) -> WebhookList:
-    """List the webhooks, without their secrets, and without those of the gateway's settings."""
-    bound = principal.bounded(tenant)
-    waiting = await waiting_deliveries(await gateway.store())
-    mine = [webhook for webhook in await _all(gateway) if bound is None or webhook.tenant == bound]
+    """List the webhooks, first those of the gateway's settings (ids `setting:NAME`), without their secrets."""
+    if gateway.settings.webhooks is None:
+        raise Problem("conflict", OFF)
+    return await listed_webhooks(await gateway.store(), gateway.settings.webhook_list, principal.bounded(tenant))
+
+
+async def listed_webhooks(store: ThreadStore, configured: Iterable[Webhook], tenant: str | None = None) -> WebhookList:
+    """Return the configured webhooks and those of the API; `tenant`: only its own, None: all."""
+    waiting = await waiting_deliveries(store)
+    mine = [hook for hook in (*configured, *await all_webhooks(store, now_ms())) if tenant in (None, hook.tenant)]
     return WebhookList(webhooks=[_shown(webhook, waiting.get(webhook.id, 0)) for webhook in mine])
 
 
@@ -130,7 +139,7 @@ async def delete_webhook(gateway: TheGateway, principal: Admin, webhook_id: Webh
 
 async def _all(gateway: Gateway) -> list[Webhook]:
     if gateway.settings.webhooks is None:
-        raise Problem("conflict", "webhooks are off here: TURNMILL_WEBHOOKS=[] turns them on, in workers too")
+        raise Problem("conflict", OFF)
     return await all_webhooks(await gateway.store(), now_ms())
 
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
-from pipeline.gateway.access.security import Reader
+from pipeline.gateway.access.security import Admission, Reader
 from pipeline.gateway.live.run_watch import RunWatch
 from pipeline.gateway.state import OpenStore, Service, TheGateway, provided
 from pipeline.kafka.offsets import group_lag, record_count
@@ -168,6 +168,7 @@ class Health(BaseModel):
 
     status: str
     reasons: list[str]
+    home: str | None = Field(None, description="Its TURNMILL_HOME, for this machine's users: while it has no tokens.")
 
 
 @router.get("/v1/status", summary="Lag, dead letters, and counts of the store")
@@ -192,10 +193,11 @@ async def status(
     return answer
 
 
-@router.get("/livez", summary="Does the process answer?")
-async def livez() -> Health:
+@router.get("/livez", summary="Does the process answer?", response_model_exclude_none=True)
+async def livez(gateway: TheGateway) -> Health:
     """Answer a liveness probe: always 200. Broker and store are not checked: a restart would not mend them."""
-    return Health(status="ok", reasons=[])
+    is_open = gateway.service(Admission).authenticator.open
+    return Health(status="ok", reasons=[], home=str(gateway.settings.home.absolute()) if is_open else None)
 
 
 @router.get(
@@ -212,7 +214,7 @@ async def readyz(gateway: TheGateway) -> JSONResponse:
         except TurnmillError as error:
             reasons.append(str(error))
     health = Health(status="failing" if reasons else "ok", reasons=reasons)
-    return JSONResponse(health.model_dump(), 503 if reasons else 200)
+    return JSONResponse(health.model_dump(exclude_none=True), 503 if reasons else 200)
 
 
 @router.get("/metrics", summary="Metrics", response_class=Response)

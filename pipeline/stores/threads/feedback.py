@@ -75,6 +75,14 @@ async def feedback_of(
     return {key: sorted(some, key=lambda record: (record["at"], record["id"])) for key, some in by_thread.items()}
 
 
+async def newest_feedback(store: ThreadStore, name: str | None, tenant: str | None, limit: int) -> list[FeedbackRecord]:
+    """Return the newest feedback of a name and a tenant (None: any; "": none), the newest first."""
+    query = select(feedback.c.record).where(feedback.c.name.is_not(None) if name is None else feedback.c.name == name)
+    if tenant is not None:
+        query = query.where(feedback.c.tenant == (column_text(tenant) or ""))
+    return [row.record for row in await store.rows(query.order_by(feedback.c.at.desc(), feedback.c.id).limit(limit))]
+
+
 async def author_of(store: ThreadStore, key: ThreadKey, feedback_id: str) -> tuple[str, str]:
     """Return who gave stored feedback on a thread, as its `by` and `by_id`; "" if it does not say, or there is none."""
     query = select(feedback.c.record).where(feedback.c.thread_key == key_text(key), feedback.c.id == feedback_id)

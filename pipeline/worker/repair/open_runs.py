@@ -72,7 +72,8 @@ class OpenRunRow:
     """One open run. `started_at`, `last_at` and `deadline_at` are epoch ms by the broker's clock.
 
     `age_ms` and `silence_ms` are up to now. `silent`: for longer than `usual_silence_ms`; both are null until enough
-    runs of the agent were seen. At `deadline_at` it is closed as interrupted, unless it goes on before.
+    runs of the agent were seen. At `deadline_at` it is closed as interrupted, unless it goes on before. `imported`: no
+    command reaches it.
     """
 
     thread_id: str
@@ -92,6 +93,7 @@ class OpenRunRow:
     deadline_at: int
     events: int
     last_event: str | None
+    imported: bool
 
     @property
     def thread(self) -> ThreadKey:
@@ -159,4 +161,5 @@ def _row(runs: RunList, run: ListedRun, limits: Limits, now: int) -> OpenRunRow:
         deadline_at=min(run.last_at + limits.idle_ms, run.started_at + limits.run_ms),
         events=run.events,
         last_event=run.last_event,
+        imported=run.imported,
     )

@@ -175,7 +175,10 @@ async def test_a_run_that_is_over_has_won(served: tuple[Running, Tokens]) -> Non
 
         await until(is_over)
         assert await state(http, await stop(http, "short")) == "completed"
-        assert (await http.post("/v1/threads/chat/stop")).status_code == 404
+        for path, body in {"stop": {}, "steer": {"text": "on"}, "answers/a": {"value": True}}.items():
+            refused = await http.post(f"/v1/threads/chat/{path}", json=body)
+            assert (refused.status_code, refused.json()["type"]) == (409, "/docs#conflict")
+            assert (await http.post(f"/v1/threads/never/{path}", json=body)).status_code == 404
 
 
 async def heard(http: httpx.AsyncClient) -> list[str]:
@@ -340,7 +343,7 @@ async def test_the_first_answer_counts_and_stays_until_a_run_takes_it_up(
         assert answer_id == turnmill.answer_id("r1", "ap1")
         path = f"answers/{answer_id}"
         assert (await globex.post(f"/v1/threads/chat/{path}", json={"value": True})).status_code == 404
-        assert (await http.post("/v1/threads/chat/answers/other", json={"value": True})).status_code == 404
+        assert (await http.post("/v1/threads/chat/answers/other", json={"value": True})).status_code == 409
         first = await post(http, path, value=True, by="ann")
         second = await post(http, path, value=False, by="bob")
         reason = await is_in_state(http, second["command_id"], "refused")
@@ -426,4 +429,4 @@ async def test_the_command_line_asks_a_gateway(served: tuple[Running, Tokens]) -
         assert raised.value.by == "ann"
         done = await commanded(gateway.settings, "answer", "chat", "none", "true", "--gateway", gateway.url, **given)
         assert done.returncode == 2
-        assert "nothing of this thread waits for the answer" in done.stderr
+        assert "nothing of it waits for the answer" in done.stderr

@@ -34,7 +34,11 @@ async def test_the_documentation_names_every_operation_and_every_problem(http: h
 
 
 async def test_probes_say_what_is_missing(http: httpx.AsyncClient, gateway_settings: Settings) -> None:
-    assert (await http.get("/livez")).json() == {"status": "ok", "reasons": []}
+    assert (await http.get("/livez")).json() == {
+        "status": "ok",
+        "reasons": [],
+        "home": str(gateway_settings.home.absolute()),
+    }
     assert (await http.get("/readyz")).json() == {"status": "ok", "reasons": []}
     away = gateway_settings.model_copy(update={"store": "postgresql://nobody@127.0.0.1:1/nothing"})
     async with running(away) as gateway, client(gateway.url) as other:

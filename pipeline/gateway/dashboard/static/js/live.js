@@ -1,10 +1,11 @@
 // What the open runs of a thread say, from the thread's live stream.
 
-import { follow } from "./api.js";
+import { follow, json } from "./api.js";
 import { steerForm, stopButton } from "./control.js";
 import { h, icon } from "./dom.js";
 
 const MOST = 20_000; // characters that are held of one run
+const EVERY = 15_000; // ms between two looks at which runs are open
 const SOON = [1200, 3000, 8000]; // ms after the end of a run, in which its turn is stored
 
 /** Follows a thread's open runs into `place`; `ended` is called when the turn of one should be stored. */
@@ -25,11 +26,27 @@ export function liveRuns(id, whose, place, signal, state, ended) {
   }, signal, state);
 
   function show({ run_id: run, agent_id: name, shows }) {
-    if (!cards.has(run)) cards.set(run, card(name, [stopButton(id, run, whose.tenant, signal), steerForm(id, run, whose.tenant, signal)]));
+    if (!cards.has(run)) {
+      cards.set(run, card(name, [stopButton(id, run, whose.tenant, signal), steerForm(id, run, whose.tenant, signal)]));
+      check();
+    }
     const found = cards.get(run);
     if (!found.element.isConnected) place.append(found.element);
     for (const [kind, text] of shows) found.add(kind, text);
   }
+
+  /** Shows commands to the runs that the worker still assembles, and removes the others. */
+  async function check() {
+    const { runs } = await json("/v1/runs", { thread: id, ...whose }, signal).catch(() => ({}));
+    for (const [run, shown] of runs ? cards : []) {
+      const open = runs.find((one) => one.run_id === run);
+      if (open) shown.command(!open.imported);
+      else if (!done.has(run)) remove(run);
+    }
+  }
+
+  const looking = setInterval(() => cards.size && check(), EVERY);
+  signal.addEventListener("abort", () => clearInterval(looking));
 
   function finish(run) {
     done.add(run);
@@ -57,7 +74,8 @@ export function liveRuns(id, whose, place, signal, state, ended) {
 function card(name, commands) {
   const status = h("span.chip.live", "streaming");
   const words = h("div.text", { "aria-live": "off" });
-  const element = h("article.turn.agent.open", { "aria-label": `${name}, streaming` }, h("header", h("b", name), status), words, h("footer", commands));
+  const footer = h("footer", { hidden: true }, commands);
+  const element = h("article.turn.agent.open", { "aria-label": `${name}, streaming` }, h("header", h("b", name), status), words, footer);
   let last = null; // {kind, node}
   let size = 0;
   let at = Date.now();
@@ -82,6 +100,7 @@ function card(name, commands) {
       status.textContent = "finishing";
       for (const one of commands) for (const button of one.querySelectorAll("button, input")) button.disabled = true;
     },
+    command: (may) => { footer.hidden = !may; },
     silent: () => Date.now() - at > 5000,
   };
 }

@@ -57,7 +57,7 @@ function makeRow(run, signal) {
   const pulse = h("i.pulse", { "aria-hidden": "true" });
   const link = h("a.row", { href: threadAddress(run.thread_id, run.tenant, { live: 1 }) }, pulse, name, model, text, events, age);
   return {
-    element: h("li", link, stopButton(run.thread_id, run.run_id, run.tenant, signal)),
+    element: h("li", link, !run.imported && stopButton(run.thread_id, run.run_id, run.tenant, signal)),
     update(newest, now, isSilent) {
       pulse.classList.toggle("silent", isSilent);
       age.title = isSilent ? "Silent for longer than usual" : "";
