@@ -9,8 +9,8 @@ from pipeline.turns.partial_turns import PARTIAL, with_partials
 from tests.corpus.compare_wires import FOLDER, Recording, recordings
 from topics import json_text
 
-# What they stream is whole items: what was shown of a run that broke off stays in the turn.
-OF_WHOLE_ITEMS = frozenset({"codex", "opencode"})
+# What it streams is whole steps: what was shown of a run that broke off stays in the turn.
+OF_WHOLE_ITEMS = frozenset({"opencode"})
 WIRES = sorted({path.parent.name for path in FOLDER.glob("*/*.expected.json")})  # others have a truth of another form
 
 

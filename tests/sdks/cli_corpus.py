@@ -33,11 +33,12 @@ class Program:
 
     package: str
     tool: Callable[[str], Step]
+    broken: Step  # a call that fails
     arguments: Callable[[str, Path, str, str | None], tuple[list[str], dict[str, str]]]
     truth: Callable[[Path, Path, list[Fields]], tuple[Messages, Fields | None]]
 
 
-def cases(tool: Callable[[str], Step]) -> dict[str, list[list[list[Step]]]]:
+def cases(tool: Callable[[str], Step], broken: Step) -> dict[str, list[list[list[Step]]]]:
     """Return the answers of each case, prompt by prompt: the last prompt's lines are recorded."""
     high = [("say", ["High ", "at noon."])]
     return {
@@ -49,6 +50,7 @@ def cases(tool: Callable[[str], Step]) -> dict[str, list[list[list[Step]]]]:
         "parallel": [[[tool(f"sleep 1; echo {port}") for port in ("Brest", "Calais", "Dover")], high]],
         "rounds": [[[tool("echo Brest")], [("say", ["And now."]), tool("echo Calais")], [tool("echo Dover")], high]],
         "failing": [[[tool("cat /none/such; exit 3")], high]],
+        "tool-error": [[[broken], high]],
         "silent": [[[tool("true")], high]],
         "long": [[[tool("seq 1 400")], [("say", ["So:", *(f" {n} hares." for n in range(120))])]]],
         "output-unicode": [[[tool("printf 'é🦊\\n\\tz'")], high]],
@@ -234,16 +236,24 @@ def _add(messages: Messages, kind: str, part: list[Any]) -> None:
 
 
 PROGRAMS: Final = {
-    "codex": Program("@openai/codex 0.171.0", lambda c: ("call", "exec_command", {"cmd": c}), _codex, _codex_truth),
+    "codex": Program(
+        "@openai/codex 0.171.0",
+        lambda command: ("call", "exec_command", {"cmd": command}),
+        ("call", "exec_command", {"cmd": "exit 3"}),
+        _codex,
+        _codex_truth,
+    ),
     "gemini-cli": Program(
         "@google/gemini-cli 0.61.0",
-        lambda c: ("call", "run_shell_command", {"command": c, "description": "say"}),
+        lambda command: ("call", "run_shell_command", {"command": command, "description": "say"}),
+        ("call", "read_file", {"file_path": "none.txt"}),
         _gemini,
         _gemini_truth,
     ),
     "opencode": Program(
         "opencode-ai 1.18.33",
-        lambda c: ("call", "bash", {"command": c, "description": "say"}),
+        lambda command: ("call", "bash", {"command": command, "description": "say"}),
+        ("call", "read", {"filePath": "/none/such"}),
         _opencode,
         _opencode_truth,
     ),
@@ -302,7 +312,7 @@ def main(folder: Path, wires: Iterable[str], only: str | None) -> None:
     for name in ("codex", "gemini", "opencode"):
         BIN[name] = next(path for path in folder.glob(f"**/node_modules/.bin/{name}"))
     for wire in wires:
-        for name, prompts in cases(PROGRAMS[wire].tool).items():
+        for name, prompts in cases(PROGRAMS[wire].tool, PROGRAMS[wire].broken).items():
             if only not in (None, name):
                 continue
             with tempfile.TemporaryDirectory(prefix="turnmill-") as box:

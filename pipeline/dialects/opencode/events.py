@@ -86,6 +86,7 @@ def _part(builder: Builder, part: Fields, kind: str, key: str, message: str) -> 
                 (builder.open_text if kind == "text" else builder.open_thinking).pop(key, None)
     elif kind == "tool":
         _tool(builder, part["callID"] + "", part["tool"] + "", part["state"])
+        known[key] = builder.calls[part["callID"]][1]
     elif kind == "step-start" and not again:
         if builder.response is None or builder.scratch["message"] != message:
             builder.ended = None
@@ -116,8 +117,13 @@ def _tool(builder: Builder, call_id: str, name: str, state: Fields) -> None:
 
 
 def _finished(builder: Builder, part: Fields, reason: str) -> None:
-    """End the response. opencode's input is without what the cache has, its output without thoughts."""
+    """End the response. opencode's input is without what the cache has, its output without thoughts.
+
+    Its parts are told as they end, and have ids that ascend as they begin.
+    """
     response, tokens = builder.current_response(), part["tokens"]
+    begun = {id(each): key for key, each in builder.scratch["parts"].items() if each is not None}
+    response.parts.sort(key=lambda each: begun.get(id(each), ""))
     read, written, thoughts = (number_or_none(at(tokens, path)) or 0 for path in BESIDE)
     usage: Fields = {"cache_read_tokens": read, "cache_write_tokens": written, "thinking_tokens": thoughts}
     usage["input_tokens"] = tokens["input"] + read + written
