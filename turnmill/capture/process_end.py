@@ -5,13 +5,17 @@ the same signal after they have stopped. Children of multiprocessing, and worker
 """
 
 import atexit
+import os
 import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from functools import wraps
 from types import FrameType
-from typing import Final
+from typing import Any, Final, NoReturn
 
+PROGRAM: Final = "TURNMILL_RUN_PROGRAM"  # the variable with the process that `turnmill run` has become
+NONE: Final = "no call of a model was seen: seen are those over httpx, httpx2, aiohttp, requests and botocore"
 NAMES: Final = ("SIGTERM", "SIGHUP")  # some systems have the first alone
 RUNTIME: Final = "turnmill.capture.runtime"  # not loaded here: most programs of `turnmill.auto` end without it
 
@@ -41,6 +45,33 @@ def listen() -> None:
                 signal.signal(number, publish_and_die)
 
 
+def tell() -> None:
+    """Say in a line what became of the program's calls of models."""
+    runtime = sys.modules.get(RUNTIME)
+    summary = None if runtime is None else runtime.runtime().summary()
+    if summary is None and os.environ.get(PROGRAM) == str(os.getpid()):
+        summary = NONE
+    if summary is not None:
+        with suppress(OSError, ValueError):  # the program may have closed its standard error
+            sys.stderr.write(f"turnmill: {summary}\n")
+
+
+def follow_exec() -> None:
+    """Publish captured calls before another program replaces this one: Python's `exec` doesn't call `atexit`."""
+
+    def publishing(original: Callable[..., NoReturn]) -> Callable[..., NoReturn]:
+        @wraps(original)
+        def execute(*args: Any) -> NoReturn:
+            runtime = sys.modules.get(RUNTIME)
+            if runtime is not None:
+                runtime.flush()
+            original(*args)
+
+        return execute
+
+    os.execv, os.execve = publishing(os.execv), publishing(os.execve)
+
+
 def publish_and_die(number: int, frame: FrameType | None) -> None:
     """Publish, then handle the signal as Python does without a handler.
 
@@ -51,5 +82,6 @@ def publish_and_die(number: int, frame: FrameType | None) -> None:
     runtime = sys.modules.get(RUNTIME)
     if runtime is not None:
         runtime.runtime().stop()
+    tell()
     signal.signal(number, signal.SIG_DFL)
     signal.raise_signal(number)

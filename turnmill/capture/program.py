@@ -5,14 +5,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from turnmill.capture.process_end import PROGRAM
+
 SITE: Final = str(Path(__file__).parent / "site")
 HEAD_BYTES: Final = 2_000  # of a script, for the line that says what runs it
 
 
 def environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables with the folder of our `sitecustomize` first in PYTHONPATH."""
+    """Return the variables with the folder of our `sitecustomize` first in PYTHONPATH, and with this process."""
     folders = [folder for folder in variables.get("PYTHONPATH", "").split(os.pathsep) if folder not in ("", SITE)]
-    return {**variables, "PYTHONPATH": os.pathsep.join([SITE, *folders])}
+    return {**variables, "PYTHONPATH": os.pathsep.join([SITE, *folders]), PROGRAM: str(os.getpid())}
 
 
 def is_python(program: Path) -> bool:

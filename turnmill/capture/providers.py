@@ -1,13 +1,13 @@
 """What is known of providers and their APIs: everything that differs between them is in the two tables of this module.
 
-A request is captured if it is a `POST` to the host of a provider, on a path on which a model answers.
-TURNMILL_CAPTURE_HOSTS adds hosts, for which the paths of all APIs count.
+A request is captured if it is a `POST` to the host of a provider, on a path on which a model answers. For hosts of
+TURNMILL_CAPTURE_HOSTS the paths of all APIs count; so they do for any other host, if the body asks a model, too.
 """
 
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 RESPONSES, CHAT, MESSAGES, GENERATE = "openai-responses", "openai-chat", "anthropic", "gemini"
 BEDROCK, COHERE, INTERACTIONS, MISTRAL, OLLAMA = "bedrock", "cohere", "gemini-interactions", "mistral", "ollama"
@@ -87,10 +87,14 @@ class Provider:
 
 
 class Known(NamedTuple):
-    """The provider and the wire of a request."""
+    """The provider and the wire of a request; the provider of a host that nobody has named is the host itself.
+
+    `sure`: the host is a provider's. For others, `asks_a_model` looks at the body.
+    """
 
     provider: str
     dialect: str
+    sure: bool = True
 
 
 PROVIDERS: Final[dict[str, Provider]] = {
@@ -172,13 +176,16 @@ HOSTS: Final = tuple(
 )
 
 
+OF_HOST: Final = {"chatgpt.com": "openai"}  # hosts that only the provider's own program calls
+
+
 class Providers:
     """Recognizes requests to providers; a request to any other host costs one lookup in a dict."""
 
     def __init__(self, more: Mapping[str, str] | None = None) -> None:
         """`more`: further hosts, as {host[:port]: provider}."""
         self._more = dict(more or {})
-        self._by_host: dict[str, tuple[str, Iterable[str]] | None] = {}
+        self._by_host: dict[str, tuple[str, Iterable[str], bool]] = {}
 
     def known(self, method: str, host: str, port: int | None, path: str) -> Known | None:
         """Return the provider and wire of a request; None where it goes to no model. `path`: without the query."""
@@ -191,24 +198,30 @@ class Providers:
             if len(self._by_host) > 10_000:  # as in a crawler
                 self._by_host.clear()
             at = self._by_host[address] = self._of_host(host.lower().rstrip("."), port)
-        if at is None:
-            return None
-        name, apis = at
+        name, apis, sure = at
         dialect = dialect_of(path, apis)
-        return None if dialect is None else Known(name, dialect)
+        return None if dialect is None else Known(name, dialect, sure)
 
-    def _of_host(self, host: str, port: int | None) -> tuple[str, Iterable[str]] | None:
+    def _of_host(self, host: str, port: int | None) -> tuple[str, Iterable[str], bool]:
         name = self._more.get(f"{host}:{port}") or self._more.get(host)
         if name is not None:
-            return name, APIS
+            return name, APIS, True
         addresses = (host, f"{host}:{port}")
         provider = next((name for pattern, name in HOSTS if any(map(pattern.fullmatch, addresses))), None)
-        return None if provider is None else (provider, PROVIDERS[provider].apis)
+        return (
+            (OF_HOST.get(host, host), APIS, False) if provider is None else (provider, PROVIDERS[provider].apis, True)
+        )
 
 
 def dialect_of(path: str, apis: Iterable[str] = APIS) -> str | None:
     """Return the wire of the API that has this path (without the query); None: it is none of these APIs'."""
     return next((dialect for dialect in apis if APIS[dialect].path.search(path)), None)
+
+
+def asks_a_model(dialect: str, path: str, body: Any) -> bool:
+    """Return True for a request's body in JSON that names a model, or has one in its path, and holds a conversation."""
+    names = isinstance(body, dict) and (isinstance(body.get("model"), str) or bool(named_in(path)))
+    return names and not body.keys().isdisjoint((APIS[dialect].history, "prompt"))
 
 
 def named_in(path: str) -> dict[str, str]:

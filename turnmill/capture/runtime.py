@@ -10,6 +10,7 @@ import asyncio
 import logging
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from importlib import import_module
@@ -17,9 +18,10 @@ from pathlib import Path
 from threading import Event, Lock
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from turnmill.capture.fitting import json_of
 from turnmill.capture.passing import Call, CapturedCall
-from turnmill.capture.process_end import before_exit, listen
-from turnmill.capture.providers import Known, Providers
+from turnmill.capture.process_end import PROGRAM, before_exit, listen
+from turnmill.capture.providers import Known, Providers, asks_a_model
 from turnmill.errors import TurnmillError
 from turnmill.loop_thread import LoopThread
 
@@ -56,6 +58,8 @@ class Runtime:
         self._begun = Event()
         self._ending = asyncio.Event()
         self._broken = False
+        self.seen = 0  # calls of models that are captured
+        self.missed: Counter[str] = Counter()  # and those that are not, by the reason
 
     def prepare(self) -> None:
         """Load the modules for publishing, and read the settings; only once.
@@ -138,11 +142,20 @@ class Runtime:
 
     def capture(self, known: Known, path: str, headers: Mapping[str, str], body: bytes) -> CapturedCall | None:
         """Begin the capture of a request of this provider and wire; return None if nothing is captured any more."""
+        if not known.sure and not asks_a_model(known.dialect, path, json_of(body)):
+            return None
+        if not known.sure and path.startswith("/proxy/"):
+            self.missed[f"published by the gateway's proxy at {known.provider}"] += 1
+            return None
         if self._capture is None or self._broken:
+            self.missed["capture has failed, or has ended: see the log of turnmill.capture"] += 1
             return None
         if self._loop is None:
             self._start()
-        return self._capture.begin(Call(known.provider, known.dialect, path, headers, body))
+        call = self._capture.begin(Call(known.provider, known.dialect, path, headers, body))
+        self.seen += not call.ended
+        self.missed["there were more than the publisher keeps up with"] += call.ended
+        return call
 
     def _start(self) -> None:
         with self._lock:
@@ -190,6 +203,17 @@ class Runtime:
         await self._capture.read()
         await self._runs.read()
         await self._publisher.kept(within)
+
+    def summary(self) -> str | None:
+        """Return what became of the calls of models; None if nobody has to know."""
+        report = None if self._publisher is None else self._publisher.report()
+        missed = [f"{count} not captured ({why})" for why, count in self.missed.items() if count]
+        left = 0 if report is None else report.waiting + report.spooled
+        kept = [f"{left} records wait on disk for the next program here: {report.trouble}"] if report and left else []
+        kept += [f"{report.refused} records were refused"] if report and report.refused else []
+        if not (missed or kept or (PROGRAM in os.environ and self.seen)):
+            return None
+        return "; ".join([f"calls of models: {self.seen} captured", *missed, *kept])
 
     def abandon(self) -> None:
         """Accept nothing more, since the thread has ended, or belongs to the process that this one was forked from."""

@@ -78,6 +78,7 @@ class Publisher:
         self._topic = topic
         self._keep_after = keep_after
         self._spool: Spool | None = None
+        self._closed: Delivery | None = None  # that of the block that has ended
         self._delivery: Delivery | None = None
         self._runs: set[PublishedRun] = set()
         self._timer: asyncio.TimerHandle | None = None
@@ -105,7 +106,8 @@ class Publisher:
         self._linger_is_over()
         # Concurrently with sending the rest: if the broker is away, both take some seconds.
         deaf = None if self._control is None else asyncio.ensure_future(self._control.close())
-        delivery, self._delivery = self.delivery, None
+        delivery = self._closed = self.delivery
+        self._delivery = None
         keep_after = KEEP_AFTER if self._keep_after is None else self._keep_after
         within = keep_after if self._spool else FLUSH_TIMEOUT
         left = await delivery.close(within)
@@ -127,7 +129,7 @@ class Publisher:
 
     def report(self) -> Report:
         """Return the numbers of records by place; after the end, as they were then."""
-        counts, delivery = self.counts, self._delivery
+        counts, delivery = self.counts, self._delivery or self._closed
         waiting = delivery.waiting if delivery else 0
         return Report(
             sent=counts.records,
@@ -138,7 +140,7 @@ class Publisher:
             refused=counts.refused,
             adopted=counts.adopted,
             damaged=self._spool.damaged if self._spool else 0,
-            trouble=(delivery.failure or delivery.trouble) if delivery else None,
+            trouble=(delivery.trouble or delivery.failure) if delivery else None,
         )
 
     def run(

@@ -23,13 +23,12 @@ from pipeline.gateway.proxy.client import NOT_FOLLOWED, Followed, reason, sessio
 from pipeline.gateway.proxy.passed_headers import HOP, OWN_PREFIX, of_call
 from turnmill.capture import refusal
 from turnmill.capture.passing import CapturedCall
-from turnmill.capture.providers import PROVIDERS, Known, Providers, dialect_of
+from turnmill.capture.providers import PROVIDERS, Known, Providers
 from turnmill.capture.secrets import hidden
 from turnmill.control.stopping import RunStopped, Stopping, stopping
 from turnmill.limits import PROXIED_BYTES
 
 ANTHROPIC: Final = PROVIDERS["anthropic"].hosts[0]
-OF_HOST: Final = {"chatgpt.com": "openai"}  # hosts that only the provider's own program calls
 NOT_PASSED: Final = HOP | {"host", "content-length", "expect"}
 
 
@@ -102,11 +101,7 @@ class ProgramProxy:
         """Return the provider and wire of a request; the provider of an unknown host is the host itself."""
         host, _, port = target.host.partition(":")
         path = unquote(target.path.partition("?")[0])
-        known = self._providers.known(method, host, int(port) if port.isdigit() else None, path)
-        if known is not None or method != "POST":
-            return known
-        dialect = dialect_of(path)
-        return None if dialect is None else Known(OF_HOST.get(host, host), dialect)
+        return self._providers.known(method, host, int(port) if port.isdigit() else None, path)
 
     async def _answered(self, request: web.BaseRequest) -> web.StreamResponse:
         target = self.target(request.raw_path, request.headers.get(HEADER, ""))

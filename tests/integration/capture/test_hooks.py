@@ -367,3 +367,40 @@ def test_a_program_that_ends_without_a_broker_ends(address: str, tmp_path: Path)
     process = start(settings, *RUN, sys.executable, "-c", f"{SPEAK}\nspeak('last words')", address)
     process.communicate(timeout=PATIENCE)
     assert runs(settings)["last words"][-1]["end"] == "complete"
+
+
+OF_ONES_OWN = """
+import os, sys
+import LIBRARY as library
+
+def ask(path, body):
+    library.Client().post(ADDRESS + path, json=body)
+
+ask("/plain/v1/chat/completions", {"model": "m", "messages": [{"role": "user", "content": "hi"}], "user": sys.argv[1]})
+ask("/plain/responses", {"form": 7})
+ask("/proxy/openai/v1/chat/completions", {"model": "m", "messages": [], "user": "of the proxy"})
+if sys.argv[1] == "first":
+    os.execv(sys.executable, [sys.executable, __file__, "second"])
+"""
+
+
+@pytest.mark.parametrize("library", ["httpx", "httpx2"])
+def test_a_host_that_nobody_named_is_captured_and_a_line_says_what_was_not(
+    library: str, address: str, tmp_path: Path
+) -> None:
+    program = tmp_path / "own.py"
+    program.write_text(OF_ONES_OWN.replace("LIBRARY", library).replace("ADDRESS", repr(address)))
+    settings = away(tmp_path)
+    process = start(settings, *RUN, sys.executable, program, "first")
+    _, said = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, said
+    assert runs(settings).keys() == {"first", "second"}
+    [line] = said.splitlines()
+    proxied = "1 not captured (published by the gateway's proxy at 127.0.0.1)"
+    assert line.startswith(f"turnmill: calls of models: 1 captured; {proxied}; ")
+    assert "records wait on disk for the next program here: no Kafka broker answers" in line
+
+
+def test_a_program_that_asks_no_model_is_told_so(tmp_path: Path) -> None:
+    process = start(away(tmp_path), *RUN, sys.executable, "-c", "print('done')")
+    assert process.communicate(timeout=PATIENCE)[1].startswith("turnmill: no call of a model was seen: ")

@@ -37,8 +37,8 @@ def test_calls_of_hosts_that_nobody_named_are_captured_under_the_host() -> None:
     for host, path, known in (
         ("api.openai.com", "/v1/responses", Known("openai", "openai-responses")),
         ("llm:8000", "/v1/chat/completions?x=1", Known("vllm", "openai-chat")),
-        ("127.0.0.1:1234", "/v1/chat/completions", Known("127.0.0.1", "openai-chat")),
-        ("chatgpt.com", "/backend-api/codex/responses", Known("openai", "openai-responses")),
+        ("127.0.0.1:1234", "/v1/chat/completions", Known("127.0.0.1", "openai-chat", sure=False)),
+        ("chatgpt.com", "/backend-api/codex/responses", Known("openai", "openai-responses", sure=False)),
         ("llm:8000", "/v1/embeddings", None),
         ("example.com", "/upload", None),
     ):

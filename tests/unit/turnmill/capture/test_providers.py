@@ -1,9 +1,16 @@
 """Which requests are taken for calls of a model."""
 
+from typing import Any
+
 import pytest
 
-from turnmill.capture.providers import Known, Providers, named_in
+from turnmill.capture.providers import Known, Providers, asks_a_model, named_in
 from turnmill.settings import more_hosts
+
+
+def sure(known: Known | None) -> Known | None:
+    """A request to the host of a provider; of others, the body says what it is."""
+    return known if known is not None and known.sure else None
 
 
 @pytest.mark.parametrize(
@@ -66,8 +73,29 @@ from turnmill.settings import more_hosts
 def test_hosts_and_paths(host: str, path: str, known: tuple[str, str] | None) -> None:
     providers = Providers()
     for _ in range(2):  # the second time from memory
-        assert providers.known("POST", host, None, path) == (Known(*known) if known else None)
+        assert sure(providers.known("POST", host, None, path)) == (Known(*known) if known else None)
     assert providers.known("GET", host, None, path) is None
+
+
+@pytest.mark.parametrize(
+    ("dialect", "path", "body", "asks"),
+    [
+        ("openai-chat", "/v1/chat/completions", {"model": "m", "messages": []}, True),
+        ("openai-responses", "/responses", {"model": "m", "input": "hi"}, True),
+        ("gemini", "/v1beta/models/gemini-3:generateContent", {"contents": []}, True),
+        ("ollama", "/api/generate", {"model": "m", "prompt": "hi"}, True),
+        ("openai-responses", "/forms/7/responses", {"form": 7, "answers": []}, False),
+        ("openai-responses", "/responses", {"model": "car", "colour": "red"}, False),
+        ("openai-chat", "/v1/chat/completions", {"messages": []}, False),
+        ("openai-chat", "/v1/chat/completions", [], False),
+        ("openai-chat", "/v1/chat/completions", None, False),
+    ],
+)
+def test_of_other_hosts_the_body_says_whether_a_model_is_asked(
+    dialect: str, path: str, body: Any, *, asks: bool
+) -> None:
+    assert Providers().known("POST", "llm.corp.example", None, path) == Known("llm.corp.example", dialect, sure=False)
+    assert asks_a_model(dialect, path, body) is asks
 
 
 def test_a_program_on_this_machine_is_known_by_its_port() -> None:
@@ -75,14 +103,14 @@ def test_a_program_on_this_machine_is_known_by_its_port() -> None:
     for host in ("localhost", "127.0.0.1"):
         assert providers.known("POST", host, 11434, "/api/generate") == Known("ollama", "ollama")
         assert providers.known("POST", host, 11434, "/v1/chat/completions") == Known("ollama", "openai-chat")
-        assert providers.known("POST", host, 8000, "/api/chat") is None
+        assert providers.known("POST", host, 8000, "/api/chat") == Known(host, "ollama", sure=False)
 
 
 def test_more_hosts() -> None:
     providers = Providers(more_hosts("127.0.0.1:8000, llm.internal=vllm"))
     assert providers.known("POST", "127.0.0.1", 8000, "/v1/responses") == Known("127.0.0.1", "openai-responses")
     assert providers.known("post", "llm.internal", 9, "/x/v1/messages") == Known("vllm", "anthropic")
-    assert providers.known("POST", "127.0.0.1", 8001, "/v1/responses") is None
+    assert sure(providers.known("POST", "127.0.0.1", 8001, "/v1/responses")) is None
     assert more_hosts("") == {}
 
 
@@ -105,5 +133,5 @@ def test_what_is_in_paths() -> None:
 def test_what_is_remembered_of_hosts_is_bounded() -> None:
     providers = Providers()
     for number in range(20_001):
-        assert providers.known("POST", f"{number}.example", None, "/v1/responses") is None
+        assert providers.known("POST", f"{number}.example", None, "/v1/files") is None
     assert len(providers._by_host) <= 10_001
