@@ -49,6 +49,7 @@ class BudgetReached(TypedDict):
     answer_id: NotRequired[str]  # id of the question whether more may be used, if the budget asks
     agent: NotRequired[str]  # the agent or model that the budget is limited to, besides the record's tenant
     model: NotRequired[str]
+    labels: NotRequired[dict[str, str]]  # those of the runs that it is limited to
 
 
 class NoticeRecord(TypedDict):

@@ -19,6 +19,7 @@ from turnmill.wire.envelope import loads
 VERSION = 1
 CACHE_SIZE: Final = 8  # `requests` members of earlier records that are kept
 CACHED_BYTES: Final = 100_000  # the largest JSON of one of them
+LABELS: Final = "meta:labels"  # in `thread` of a record, and in a document: `turnmill.labels`
 KEY: Final = re.compile(r"[^\0\ud800-\udfff]{1,500}", re.DOTALL)
 
 
@@ -41,7 +42,7 @@ class TurnRecord(TypedDict):
     at: NotRequired[int]  # epoch ms at which a record without turn stated its facts
     tenant: NotRequired[str]
     agents: NotRequired[list[dict[str, Any]]]  # ThreadProtocol AgentConfig
-    thread: NotRequired[dict[str, Any]]  # the run's facts about its thread: external_id, title, metadata, ended_at
+    thread: NotRequired[dict[str, Any]]  # the run's facts about it: external_id, title, metadata, ended_at, LABELS
     links: NotRequired[list[dict[str, Any]]]  # {"from": thread_id, "thread_id", "relation", "metadata"?}
     timings: NotRequired[list[dict[str, int | None]]]  # per response: ttft_ms, duration_ms
     parent: NotRequired[dict[str, str]]  # {"run_id"?, "thread_id"?} of the run that started this one

@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
 
+from turnmill.labels import parsed
+
 PREFIX: Final = "TURNMILL_"
 
 Count = Annotated[int, Field(ge=1)]
@@ -53,6 +55,11 @@ def more_hosts(setting: str) -> dict[str, str]:
             raise ValueError(f"a host is expected, host[:port][=provider], not {entry!r:.80}")
         hosts[address.lower()] = provider or host.lower()
     return hosts
+
+
+def _labels(value: str) -> str:
+    parsed(value)
+    return value
 
 
 class BrokerSettings(BaseModel):
@@ -150,6 +157,11 @@ class ClientSettings(BrokerSettings):
     )
     capture_agent: str | None = Field(
         None, description="The agent id of captured calls; by default the name of the program."
+    )
+    labels: Annotated[str, AfterValidator(_labels)] = Field(
+        "",
+        description="Labels of all runs that say nothing else: `environment=production,project=shop,tag=beta`; also "
+        "`user` and `branch`.",
     )
     control: bool = Field(
         True,

@@ -11,9 +11,10 @@ from pipeline.turns.event_coverage import Ranges, held_ranges
 from pipeline.turns.requests import REQUEST, set_apart, without_messages
 from pipeline.turns.times import bounded, epoch_ms, iso
 from topics import turn_record
-from topics.json_text import Fields
-from topics.turn_record import TurnRecord
+from topics.json_text import Fields, object_of
+from topics.turn_record import LABELS, TurnRecord
 from turnmill.identity import thread_uuid, turn_id
+from turnmill.labels import KEYS, labels_of
 
 Timings = list[dict[str, int | None]]
 
@@ -27,15 +28,18 @@ def finish(
     revision: int = 0,
     keep_telemetry: bool = False,
     keep_requests: bool = False,
+    labels: Fields | None = None,
 ) -> list[TurnRecord]:
     """Return the records of a run of `events` events, in order, at least one. The builder can't be used again.
 
     `missing`: the ranges of seq that are not among these events.
 
     `end` is complete, aborted, error, disconnected, or the interruption's reason (timeout, events_lost). The turns
-    of sub-agents come last, in threads of their own; their dialect has ended them.
+    of sub-agents come last, in threads of their own; their dialect has ended them, and they have the `labels` of the
+    run that started them.
     """
     context = builder.context
+    labels = _labels(builder) if labels is None else labels
     start = epoch_ms(context.started_at)
     ranges = held_ranges(events, missing)
     turns: list[tuple[str, Fields, Timings]] = []
@@ -53,8 +57,12 @@ def finish(
                 message.pop(REQUEST, None)
     for number, native in enumerate(builder.native):
         turns.append((str(number or ""), native, []))
-    records = [_record(builder, ordinal, turn, events, ranges, revision, timings) for ordinal, turn, timings in turns]
-    records = records or [{**_record(builder, "", None, events, ranges, revision, []), "at": bounded(builder.last_at)}]
+    records = [
+        _record(builder, ordinal, turn, events, ranges, revision, timings, labels) for ordinal, turn, timings in turns
+    ]
+    if not records:
+        records = [_record(builder, "", None, events, ranges, revision, [], labels)]
+        records[0]["at"] = bounded(builder.last_at)
     for number, record in enumerate(records[1:], 1):
         record["ordinal"] = number
     _add_facts(builder, records[-1], start)
@@ -69,6 +77,7 @@ def finish(
             revision=revision,
             keep_telemetry=keep_telemetry,
             keep_requests=keep_requests,
+            labels=labels,
         )
     return [sealed(record) for record in records]
 
@@ -108,6 +117,7 @@ def _record(
     ranges: list[list[int]],
     revision: int,
     timings: Timings,
+    labels: Fields,
 ) -> TurnRecord:
     context = builder.context
     identity = turn_id(context.thread_id, context.run_id, ordinal)
@@ -137,6 +147,8 @@ def _record(
         record["timings"] = timings
     if context.tenant is not None:
         record["tenant"] = context.tenant
+    if labels:
+        record["thread"] = {LABELS: labels}
     if parent:
         record["parent"] = parent
     if context.imported:
@@ -144,6 +156,13 @@ def _record(
     if context.traceparent is not None:
         record["traceparent"] = context.traceparent
     return record
+
+
+def _labels(builder: Builder) -> Fields:
+    context = builder.context
+    known = {key: value for key in KEYS if (value := getattr(context, key)) is not None}
+    session = object_of((context.thread or {}).get("metadata")) | object_of(builder.thread.get("metadata"))
+    return labels_of(known, context.request, session)
 
 
 def _parent(context: Context) -> dict[str, str]:
@@ -163,7 +182,7 @@ def _add_facts(builder: Builder, record: TurnRecord, start: int | None) -> None:
         agents.insert(0, {**config, **context.model(), "created_at": created_at})
     if agents:
         record["agents"] = agents
-    thread = {**(context.thread or {}), **builder.thread}
+    thread = {**(context.thread or {}), **builder.thread, **record.get("thread", {})}
     if context.external_id is not None:
         thread["external_id"] = context.external_id
     if thread:

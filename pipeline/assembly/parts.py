@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
 from topics.json_text import Fields
+from turnmill.labels import SINGLE
 from turnmill.wire import traceparent
 
 MessageKind = Literal["request", "response", "system"]
@@ -22,6 +23,8 @@ RUN_INFO: Final[dict[str, type[str] | tuple[type, ...]]] = {
     "started_at": (str, int, float),
     "external_id": str,
     "thread": (dict,),
+    **dict.fromkeys(SINGLE, str),
+    "tags": (list,),
 }
 
 
@@ -127,6 +130,11 @@ class Context:
     external_id: str | None = None
     traceparent: str | None = None  # the first one that came
     thread: Fields | None = None  # facts about its thread, from the publisher
+    user: str | None = None  # this and the next ones: labels
+    environment: str | None = None
+    project: str | None = None
+    branch: str | None = None
+    tags: list[Any] | None = None
     imported: bool = False  # it is published after the fact
     request: Any = None
 

@@ -23,6 +23,7 @@ from topics import state
 from topics.state import Closed, RunKey, Segment
 from topics.thread_key import ThreadKey
 from turnmill.errors import InvalidRecord
+from turnmill.labels import pairs
 from turnmill.limits import LISTED_MARKS, NAME_CHARACTERS
 from turnmill.remembered import Remembered
 from turnmill.wire.envelope import decode
@@ -51,6 +52,7 @@ class ListedRun:
     agent_name: str | None = None
     model: str | None = None
     external_id: str | None = None
+    labels: tuple[tuple[str, str], ...] = ()  # those that its publisher tells
     imported: bool = False
     events: int = 0
     last_event: str | None = None
@@ -210,6 +212,10 @@ class RunList:
         run.model = _name(info.get("model_name")) or run.model
         run.external_id = _name(info.get("external_id")) or run.external_id
         run.imported = run.imported or info.get("imported") is True
+        if told := pairs(info):
+            run.labels = tuple(told)
+            if self._is_open(key):
+                self._open.put(key.tenant, key, run)  # it has become larger
         if run.longest is not None and not run.ended:
             run.longest = max(run.longest, at - run.last_at)
         run.started_at = min(at, run.started_at)
@@ -282,7 +288,8 @@ class RunList:
 
 
 def _size(run: ListedRun) -> int:
-    return PER_RUN + PER_CHARACTER * sum(map(len, filter(None, run.key)))
+    names = [*filter(None, run.key), *(label for _, label in run.labels)]
+    return PER_RUN + PER_CHARACTER * sum(map(len, names))
 
 
 def kind_of(event: Any) -> str | None:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 from fastapi import Path, Query
-from pydantic import BeforeValidator, StringConstraints, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, Field, StringConstraints, WithJsonSchema
 
 from pipeline.turns.times import epoch_ms
+from turnmill.labels import CHARACTERS, KINDS
 from turnmill.limits import NAMED_CHARACTERS
 
 JSON: Final = "application/json"
@@ -73,3 +74,21 @@ def facts(threads: Threads = "none", *, strangers: int = 404, endless: bool = Fa
         return endpoint
 
     return told
+
+
+Label = Annotated[str | None, Field(max_length=CHARACTERS, description="Only with a run that has this label.")]
+
+
+class Labels(BaseModel):
+    """The labels by which a query filters."""
+
+    user: Label = None
+    environment: Label = None
+    project: Label = None
+    branch: Label = None
+    tag: Label = None
+
+    @property
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        """The labels as (kind, label)."""
+        return tuple((kind, label) for kind in KINDS if (label := getattr(self, kind)) is not None)

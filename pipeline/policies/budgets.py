@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -20,6 +20,7 @@ from topics.notice import BUDGET_REACHED, VERSION, BudgetReached, NoticeRecord
 from turnmill.control.answer_forms import approves
 from turnmill.control.record import Command
 from turnmill.identity import thread_uuid
+from turnmill.labels import KINDS
 from turnmill.limits import BUDGETS
 
 MAX_SHARE: Final = 0.5  # most of a budget's limit that a tenant's usage takes from the others
@@ -28,7 +29,7 @@ NANO: Final = 1_000_000_000
 NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 DATED: Final = re.compile(r"[-@](?:latest|[0-9][0-9-]{3,})")
 QUESTIONS: Final = "budget:"  # the prefix of names of threads with budgets' questions
-KEYS: Final = ("name", "tenant", "agent", "model", "tokens", "usd", "per", "enforce")
+KEYS: Final = ("name", "tenant", "agent", "model", *KINDS, "tokens", "usd", "per", "enforce")
 
 Enforce = Literal["notice", "refuse", "stop", "ask"]
 ENFORCES: Final[tuple[Enforce, ...]] = get_args(Enforce)
@@ -42,7 +43,8 @@ PERIODS: Final = ("hour", "day", "month")
 class Budget:
     """A limit of `unit` (tokens, or nano_usd: 10⁻⁹ US dollars) in each hour, day or month of UTC.
 
-    `tenant` ("": usage without any), `agent` and `model`: whose usage counts; None: all. `enforce`: what happens if
+    `tenant` ("": usage without any), `agent` and `model`: whose usage counts; None: all. `labels`: as (kind, label),
+    those that a run must have for its usage to count. `enforce`: what happens if
     it is used up: a notice is sent; also new calls of the proxy are refused; also open runs are stopped; or a person is
     asked first.
     """
@@ -55,11 +57,12 @@ class Budget:
     agent: str | None = None
     model: str | None = None
     enforce: Enforce = "notice"
+    labels: tuple[tuple[str, str], ...] = ()
 
     @property
     def scope(self) -> str:
         """A hash of the fields that say which usage counts, and when; equal for budgets with other names or limits."""
-        named = json.dumps([self.unit, self.per, self.tenant, self.agent, self.model])
+        named = json.dumps([self.unit, self.per, self.tenant, self.agent, self.model, self.labels])
         return sha256(named.encode()).hexdigest()[:32]
 
     def window(self, now: int) -> tuple[int, int]:
@@ -81,14 +84,17 @@ class Budget:
         named = f"{self.name} {self.unit} {self.limit} {self.per} {start} {(now - start) // ANSWER_TTL_MS}"
         return f"budget_{sha256(named.encode()).hexdigest()[:24]}"
 
-    def counts(self, tenant: str | None, agent: str | None, model: str | None) -> bool:
-        """Return True if a call of this agent to this model would count.
+    def counts(
+        self, tenant: str | None, agent: str | None, model: str | None, labels: Collection[tuple[str, str]] = ()
+    ) -> bool:
+        """Return True if a call of this agent to this model would count; `labels`: those of its run.
 
         A model may be requested as `gpt-4o` and reported as `gpt-4o-2024-08-06`: both names are treated as equal.
         """
         return (
             self.tenant in (None, tenant or "")
             and self.agent in (None, agent)
+            and {*self.labels} <= {*labels}
             and (self.model is None or (model is not None and _alike(self.model, model)))
         )
 
@@ -166,6 +172,8 @@ class State:
             data["agent"] = budget.agent
         if budget.model is not None:
             data["model"] = budget.model
+        if budget.labels:
+            data["labels"] = dict(budget.labels)
         named = f"{budget.name} {budget.unit} {budget.limit} {budget.per} {self.start} {level}"
         notice_id = f"budget_{sha256(named.encode()).hexdigest()[:32]}"
         if budget.enforce == "ask" and level == max(LEVELS):
@@ -236,7 +244,7 @@ def _budget(row: Any, default: Enforce) -> Budget:
         raise ValueError("'name' is of 1 to 100 letters, digits, '.', '_' and '-'")
     if per not in PERIODS:
         raise ValueError(f"'per' is any of {', '.join(PERIODS)}")
-    for key in ("tenant", "agent", "model"):
+    for key in ("tenant", "agent", "model", *KINDS):
         if type(row.get(key, "")) is not str:
             raise ValueError(f"{key!r} is a string; leave it out for all")
     enforce = row.get("enforce", default)
@@ -249,7 +257,9 @@ def _budget(row: Any, default: Enforce) -> Budget:
     if type(amount) not in ((int,) if unit == "tokens" else (int, float)) or not 0 < amount < 10**15:
         raise ValueError("'tokens' is an integer, 'usd' a number, and more than 0")
     limit: int = amount if unit == "tokens" else round(amount * NANO)
-    return Budget(name, unit, max(1, limit), per, row.get("tenant"), row.get("agent"), row.get("model"), enforce)
+    names = row.get("tenant"), row.get("agent"), row.get("model")
+    labels = tuple((kind, row[kind]) for kind in KINDS if kind in row)
+    return Budget(name, unit, max(1, limit), per, *names, enforce, labels)
 
 
 def _alike(name: str, other: str) -> bool:

@@ -19,6 +19,7 @@ from pipeline.stores.outbound.deliveries import drop_webhooks
 from pipeline.stores.outbound.notices import forget_notices, of_notice
 from pipeline.stores.search.write import forget_words, word_calls
 from pipeline.stores.threads import agents_and_requests
+from pipeline.stores.threads.agents_and_requests import OF_AGENTS, OF_LABELS
 from pipeline.stores.threads.feedback import delete_feedback, forget_feedback
 from pipeline.stores.threads.list_statements import of_tenant
 from pipeline.stores.threads.statements import delete_of_turns, values_of_turns
@@ -27,6 +28,7 @@ from pipeline.stores.usage.budgets import forget_deleted_usage
 from pipeline.stores.usage.rows import usage_calls
 from pipeline.stores.usage.summing import forget_names, forget_sums, keep_expired, names_of, sums_of
 from pipeline.turns.column_text import column_text
+from turnmill.labels import KEYS
 
 FOLLOWS: Final = "with its thread, by foreign keys"
 NOW: Final = "nothing"
@@ -85,6 +87,20 @@ BOOKS: Final = (
         calls=agents_and_requests.link_calls,
         replaced=agents_and_requests.delete_links,
     ),
+    Book(  # before `usage`, which looks them up
+        (
+            TablePlace("thread_labels", FOLLOWS, NOW),
+            TablePlace(
+                "labels",
+                "with the last thread that has it",
+                NOW,
+                ("digest", "tenant", "label"),
+                ("kind",),
+                left=_tenants(s.labels.c.tenant),
+            ),
+        ),
+        **OF_LABELS.in_book(),
+    ),
     Book(
         (
             TablePlace("usage", FOLLOWS, NOW, ("finish_reason",)),
@@ -92,8 +108,18 @@ BOOKS: Final = (
                 "usage_names",
                 "with the last usage, sum or change that has it",
                 "until the store role sums up, some seconds; of threads that have expired, while their sums are kept",
-                ("digest", "tenant", "model", "provider", "agent_id", "prompt", "origin", "service_tier", "purpose"),
+                (
+                    *("digest", "tenant", "model", "provider", "agent_id", "prompt", "origin", "service_tier"),
+                    *("purpose", *KEYS),
+                ),
                 left=_rows_of(s.usage_names.c.id, lambda tenant: s.usage_names.c.id.in_(names_of(tenant))),
+            ),
+            TablePlace(
+                "usage_tags",
+                "with its row of `usage_names`, by foreign keys",
+                "as that row",
+                ("tag",),
+                left=_rows_of(s.usage_tags.c.names, lambda tenant: s.usage_tags.c.names.in_(names_of(tenant))),
             ),
             TablePlace("price_sources", "nothing of anybody", NOW, ours=("source",)),
         ),
@@ -110,13 +136,10 @@ BOOKS: Final = (
                 "with the last thread that has it",
                 NOW,
                 ("digest", "agent_id", "agent_name"),
-                left=_rows_of(s.agents.c.id, lambda _: ~agents_and_requests.SPEAKS),
+                left=_rows_of(s.agents.c.id, lambda _: ~OF_AGENTS.used),
             ),
         ),
-        calls=agents_and_requests.agent_calls,
-        replaced=agents_and_requests.agents_before,
-        deleted=agents_and_requests.delete_agents,
-        unused=agents_and_requests.forget_agents,
+        **OF_AGENTS.in_book(),
     ),
     Book(
         (

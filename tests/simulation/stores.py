@@ -27,7 +27,7 @@ from pipeline.stores.content.objects import Found, NotThere
 from pipeline.stores.database.errors import StoreError, UnstorableData
 from pipeline.stores.database.packing import unpacked
 from pipeline.stores.database.schema import links, usage
-from pipeline.stores.threads.rows import RecordRows, record_rows
+from pipeline.stores.threads.rows import RecordRows, agents_of, record_rows
 from pipeline.stores.threads.summaries import WriteResult
 from pipeline.stores.threads.write import taken
 from tests.simulation.wire import marks
@@ -205,7 +205,7 @@ def _look_at(rows: RecordRows) -> None:
         raise UnstorableData(REFUSED)
     if rows.turn["title"] == BREAKS:
         raise RuntimeError(BREAKS)
-    found = [rows.turn, *(agent._asdict() for agent in rows.agents), *rows.links, *rows.usage]
+    found = [rows.turn, *(agent._asdict() for agent in agents_of(rows.record)), *rows.links, *rows.usage]
     for value in (value for row in found for value in row.values()):
         if isinstance(value, int) and not -LARGEST - 1 <= value <= LARGEST:
             raise UnstorableData("integer overflow")

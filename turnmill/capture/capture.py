@@ -246,6 +246,7 @@ class Capture(QueueReader[CapturedCall]):
             "replaces": position.replaces,
             "parent_run_id": names.parent_run,
             "parent_thread_id": names.parent_thread,
+            **names.labels,
         }
         return self._publisher.run(
             thread_id=position.thread,

@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from turnmill.capture.encodings import Unreadable, decoded
@@ -12,6 +12,7 @@ from turnmill.capture.normal import NormalMessage, messages, token_id
 from turnmill.capture.passing import Call
 from turnmill.capture.providers import named_in
 from turnmill.errors import InvalidRecord
+from turnmill.labels import labels_of, of_headers
 from turnmill.limits import CAPTURED_REQUEST_BYTES, JSON_VALUES
 from turnmill.wire.envelope import loads
 from turnmill.wire.program_words import purpose_of
@@ -40,7 +41,7 @@ class RequestNames:
 
     `response`: the id of the response that it continues. `resumes`: it asks for the rest of this response, with the
     same messages. `in_thread`: it begins or continues a thread of Anthropic's API. `beside`: a program asks for
-    something that is no part of the conversation.
+    something that is no part of the conversation. `labels`: those of the headers and of the body.
     """
 
     thread: str | None = None
@@ -52,6 +53,7 @@ class RequestNames:
     resumes: bool = False
     in_thread: bool = False
     beside: bool = False
+    labels: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +146,7 @@ def request_names(headers: Mapping[str, str], body: Any, conversation: str | Non
 
     The thread is named by the first of these that is present:
 
-    1. our header `Turnmill-Thread`; also `-Run`, `-Agent`, `-Parent` (a run, or THREAD/RUN)
+    1. our header `Turnmill-Thread`; also `-Run`, `-Agent`, `-Parent` (a run, or THREAD/RUN), and those of labels
     2. `conversation` of the Responses API
     3. in `metadata` of the body: `thread_id`, `conversation_id`, `session_id`, `chat_id`; of Claude Code, the session
        in `user_id`
@@ -171,6 +173,7 @@ def request_names(headers: Mapping[str, str], body: Any, conversation: str | Non
         resumes=rest is not None,
         in_thread=isinstance(kept, dict),
         beside=purpose_of(body.get("messages")) is not None,  # no `compaction`: the next call continues its summary
+        labels=labels_of(of_headers(headers), body),
     )
 
 

@@ -24,6 +24,7 @@ from uuid import uuid4
 from turnmill import environment
 from turnmill.errors import BrokerError, CallerError
 from turnmill.identity import thread_uuid
+from turnmill.labels import parsed
 from turnmill.limits import NAMED_CHARACTERS, TENANT_CHARACTERS
 from turnmill.publish.counts import Counts, Report
 from turnmill.publish.micro_batch import MicroBatch
@@ -200,7 +201,7 @@ class Publisher:
         identity = {"thread_id": named, "run_id": run_id or str(uuid4()), "agent_id": agent_id, "dialect": dialect}
         if tenant:
             identity["tenant"] = tenant
-        facts = known.model_dump(exclude_none=True)
+        facts = {**parsed(self._settings.labels), **known.model_dump(exclude_none=True)}
         if external_id:
             facts.setdefault("external_id", external_id)
         span = w3c.parse(traceparent or facts.pop("traceparent", None) or current())

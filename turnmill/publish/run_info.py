@@ -2,11 +2,15 @@
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, StringConstraints
+from pydantic import BaseModel, BeforeValidator, ConfigDict, StringConstraints
 
 from turnmill.limits import NAMED_CHARACTERS
 
 Named = Annotated[str, StringConstraints(max_length=NAMED_CHARACTERS)]
+
+
+def _listed(value: Any) -> Any:
+    return value.split(",") if isinstance(value, str) else value
 
 
 class RunInfo(BaseModel):
@@ -26,4 +30,9 @@ class RunInfo(BaseModel):
     external_id: Named | None = None
     traceparent: Any = None  # anything but a trace context is left out
     thread: dict[str, Any] | None = None  # facts about its thread: `title`, `metadata`
+    user: Named | None = None  # this and the next ones: labels, by which lists and reports filter and group
+    tags: Annotated[list[Named], BeforeValidator(_listed)] | None = None  # also as `beta,eu`
+    environment: Named | None = None
+    project: Named | None = None
+    branch: Named | None = None
     imported: Any = None  # true: published after the fact, so that webhooks, budgets and live figures ignore it

@@ -17,9 +17,10 @@ from pipeline.stores.threads.reading import find_threads, read_thread
 from pipeline.turns.branches import UnknownBranch, one_branch
 from topics.thread_key import ThreadKey
 from turnmill.errors import CallerError
+from turnmill.labels import KINDS
 
 T = TypeVar("T")
-FILTERS: Final = ("agent", "model", "min_cost", "status", "search")
+FILTERS: Final = ("agent", "model", "min_cost", "status", "search", *KINDS)
 MAX_TENANTS_SHOWN: Final = 10  # tenants named in a message
 
 branch_option = click.option("--branch", metavar="RUN", help="Only the branch with this run, if the thread forks.")
@@ -40,6 +41,13 @@ def filters(command: Callable[..., None], model: str = "--model") -> Callable[..
         click.option("--agent", help="Only threads with an agent of this id or name."),
     ):
         command = option(command)
+    return labels(command, "Only threads with a run of this {}.")
+
+
+def labels(command: Callable[..., None], text: str, **more: Any) -> Callable[..., None]:
+    """Return a command with an option for each kind of label; `text`: what it does, with {} for the kind."""
+    for kind in reversed(KINDS):
+        command = click.option(f"--{kind}", help=text.format(kind), **more)(command)
     return command
 
 

@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any, Final
 
 import click
@@ -19,7 +20,7 @@ from pipeline.observability.audit import about, audit, local_user
 from pipeline.observability.logs import set_up
 from pipeline.stores.content.store import ContentStore
 from pipeline.stores.database.store import ThreadStore
-from pipeline.stores.keeping.erasure import erase
+from pipeline.stores.keeping.erasure import erase, erase_user
 from pipeline.stores.keeping.holding import held_threads, hold_thread, release_thread
 from pipeline.stores.search.hits import MAX_HITS, ROLES, SearchQuery, find_turns
 from pipeline.stores.search.threads import list_threads
@@ -31,6 +32,7 @@ from pipeline.turns.searched_text import KINDS, Kind
 from pipeline.turns.times import epoch_ms
 from topics import json_text
 from turnmill.errors import CallerError
+from turnmill.labels import KINDS as LABELS
 
 GIVEN_CHARACTERS: Final = 40  # of an id that its producer gave: more would leave no room for the rest
 MARK: Final = re.compile("<mark>(.*?)</mark>")
@@ -121,18 +123,22 @@ def show(thread: str, branch: str | None, tenant: str | None, *, as_json: bool, 
 
 
 @threads.command(short_help="Delete threads with all their data.")
-@click.argument("ids", metavar="ID...", nargs=-1, required=True)
+@click.argument("ids", metavar="[ID]...", nargs=-1)
+@click.option("--user", help="Instead of ID: all threads with a run of this user, of --tenant, or without a tenant.")
 @click.option("--yes", is_flag=True, help="Don't ask.")
 @selection.tenant_option
-def delete(ids: Sequence[str], tenant: str | None, *, yes: bool) -> None:
+def delete(ids: Sequence[str], user: str | None, tenant: str | None, *, yes: bool) -> None:
     """Delete threads for good: turns, usage, large values, and their rows in the archive.
 
     Threads that only their sub-agents used are deleted, too. Records on the topics remain until the topics' retention
     removes them; a replay brings nothing back. Other threads' links to them are not shown any more. A command that was
     interrupted can be repeated.
     """
+    if bool(ids) == (user is not None):
+        raise CallerError("say which threads are deleted: either by ID or by --user")
     if not yes:
-        click.confirm(f"Delete {', '.join(ids)} for good?", abort=True)
+        wanted = ", ".join(ids) if user is None else f"all threads of the user {plain(user)!r}"
+        click.confirm(f"Delete {wanted} for good?", abort=True)
 
     settings = load_running()
     set_up(settings.log_level, settings.log_format)
@@ -145,6 +151,11 @@ def delete(ids: Sequence[str], tenant: str | None, *, yes: bool) -> None:
             also += [f"of {many(erased.segments, 'segment')} of the archive"] if erased.segments else []
             also += [f"{many(len(erased.held), 'sub-agent thread')} left, which is held"] if erased.held else []
             click.echo(f"deleted {key.thread_id}{''.join(f', {what}' for what in also)}")
+        if user is not None:
+            count, held = await erase_user(settings, store, user, tenant or "", local_user())
+            click.echo(
+                f"deleted {many(count, 'thread')}{''.join(f', not {key.thread_id}: it is held' for key in held)}"
+            )
 
     selection.with_store(run)
 
@@ -196,6 +207,7 @@ async def _family(
 @click.option("--since", help="Said at or after: 2026-01-20, 2026-01-20T10:00Z, or milliseconds since 1970.")
 @click.option("--until", help="Said before this time.")
 @click.option("--in", "kinds", type=click.Choice(KINDS), multiple=True, help="What is searched; may be repeated.")
+@partial(selection.labels, text="Only turns of runs of this {}.")
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1, MAX_HITS), help="Hits on a page.")
 @click.option("--cursor", help="`next` of the previous page.")
 @click.option("--json", "as_json", is_flag=True, help='Print {"results": […], "next": …}.')
@@ -210,7 +222,8 @@ def search(
     if load_running().search == "off":
         raise CallerError("TURNMILL_SEARCH is off: nothing is kept to search in")
     within = _moment("--since", since), _moment("--until", until)
-    query = SearchQuery(q, kinds or KINDS[:1], since=within[0], until=within[1], **more)
+    labels = tuple((kind, label) for kind in LABELS if (label := more.pop(kind)) is not None)
+    query = SearchQuery(q, kinds or KINDS[:1], since=within[0], until=within[1], labels=labels, **more)
     page = selection.in_store(lambda store: find_turns(store, query))
     if as_json:
         click.echo(json.dumps(asdict(page)))

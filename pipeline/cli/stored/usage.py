@@ -1,6 +1,7 @@
 """`turnmill usage`: tokens, cost, turns, errors and times, from the stored turns."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import click
@@ -11,7 +12,7 @@ from pipeline.cli.options import Moment
 from pipeline.cli.output import many, wide_console
 from pipeline.cli.running import load_running
 from pipeline.cli.stored.reconcile import reconcile
-from pipeline.cli.stored.selection import in_store, recorded
+from pipeline.cli.stored.selection import in_store, labels, recorded
 from pipeline.cli.stored.thread_view import plain
 from pipeline.observability.audit import audit, local_user
 from pipeline.observability.audit import of as of_action
@@ -70,6 +71,7 @@ LISTED = {"service_tier": "standard", "purpose": "answer"}  # what an empty name
 @click.option("--finish-reason", multiple=True)
 @click.option("--service-tier", multiple=True, help="As flex, priority, batch, fast; empty for the standard tier.")
 @click.option("--purpose", multiple=True, help="Of calls beside the answer, as compaction; empty for the answer.")
+@partial(labels, text="Only runs of this {}.", multiple=True)
 @click.option("--limit", default=50, show_default=True, help="Number of groups; the rest is summed as `other`.")
 @click.option("--order", type=click.Choice(ORDERS), default="total_tokens", help="What the top groups are chosen by.")
 @click.option("--feedback", multiple=True, help="Add the mean feedback of this name; may be repeated.")

@@ -235,6 +235,8 @@ def _init(builder: Builder, session: Session, event: Fields, data: Fields) -> No
         context.model_name = model
     if context.external_id is None and isinstance(event.get("session_id"), str):
         context.external_id = event["session_id"]
+    if isinstance(folder := data.get("cwd"), str):
+        builder.thread["metadata"] = {**builder.thread.get("metadata", {}), "cwd": folder}
     if data != session.init:
         session.init = data
         builder.system(f"{PREFIX}init", {**data, "session_id": event.get("session_id")})

@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field
 
 from pipeline.gateway.access.security import Reader, ReaderOrSender, alternatives
 from pipeline.gateway.budgets.memory import Budgets, TheBudgets
-from pipeline.gateway.routing import Tenant
+from pipeline.gateway.routing import Labels, Tenant
 from pipeline.policies.budgets import NANO, State
 from pipeline.turns.times import iso
 
@@ -21,6 +21,7 @@ class BudgetState(BaseModel):
     tenant: str | None = Field(description="The tenant whose use counts; null: all tenants.")
     agent: str | None
     model: str | None
+    labels: dict[str, str] = Field(description="Those of the runs whose use counts, by kind; empty: all.")
     unit: str = Field(description="`tokens` or `usd`.")
     per: str = Field(description="`hour`, `day` or `month`, of UTC.")
     limit: float
@@ -62,12 +63,17 @@ async def list_budgets(memory: TheBudgets, principal: Reader, tenant: Tenant = N
 
 @router.get("/check", summary="Whether a program may start a run", openapi_extra=alternatives("read", "publish"))
 async def check_budgets(
-    memory: TheBudgets, principal: ReaderOrSender, agent: Name = None, model: Name = None, tenant: Tenant = None
+    memory: TheBudgets,
+    principal: ReaderOrSender,
+    labels: Annotated[Labels, Query()],
+    agent: Name = None,
+    model: Name = None,
+    tenant: Tenant = None,
 ) -> BudgetCheck:
     """Check before a run starts; runs under way go on. Answered from memory, some seconds old."""
     bound = principal.bounded(tenant)
     await memory.known()
-    verdict = memory.verdict(bound, memory.counting(bound, agent, () if model is None else (model,)))
+    verdict = memory.verdict(bound, memory.counting(bound, agent, () if model is None else (model,), labels.pairs))
     shown = [state.budget.name for state in verdict.exhausted if principal.tenant in (None, state.budget.tenant)]
     return BudgetCheck(allowed=verdict.allowed, exhausted=shown, as_of=_as_of(memory))
 
@@ -82,6 +88,7 @@ def shown_state(state: State) -> BudgetState:
     unit, scale = ("tokens", 1) if budget.unit == "tokens" else ("usd", NANO)
     return BudgetState(
         **{name: getattr(budget, name) for name in ("name", "tenant", "agent", "model", "per")},
+        labels=dict(budget.labels),
         unit=unit,
         limit=budget.limit / scale,
         used=state.used / scale,

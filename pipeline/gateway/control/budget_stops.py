@@ -119,7 +119,7 @@ class OpenUse:
 
 
 def _of_budget(budget: Budget, run: ListedRun, used: Used) -> int:
-    counted = (spent for model, spent in used.items() if budget.counts(run.key.tenant, run.agent_id, model))
+    counted = (spent for model, spent in used.items() if budget.counts(run.key.tenant, run.agent_id, model, run.labels))
     return sum(spent[budget.unit] for spent in counted)
 
 
@@ -131,7 +131,7 @@ def to_stop(states: Iterable[State], runs: Sequence[ListedRun], now: int) -> lis
         if not state.over(now)
         for run in runs
         if not run.imported
-        and state.budget.counts(run.key.tenant, run.agent_id, run.model)
+        and state.budget.counts(run.key.tenant, run.agent_id, run.model, run.labels)
         and state.exhausted(run.key.tenant)
     ]
 

@@ -29,6 +29,11 @@ class Facts(BaseModel, protected_namespaces=()):
     parent_thread_id: Named | None = Field(None, description="The thread of the parent run, if it differs.")
     continues: Named | None = Field(None, description="The run that this one follows.")
     replaces: Named | None = Field(None, description="The run that this one is another version of.")
+    user: Named | None = Field(None, description="Whose conversation it is; this and the next four are labels.")
+    tags: Named | None = Field(None, description="With commas between them.")
+    environment: Named | None = Field(None, description="As `production`.")
+    project: Named | None = Field(None, description="The project that the run belongs to.")
+    branch: Named | None = Field(None, description="The branch of its repository.")
     request: str | None = Field(None, description="JSON: the body that the agent's server was called with.")
 
 
@@ -43,6 +48,11 @@ class FactHeaders(BaseModel, protected_namespaces=()):
     turnmill_parent_thread_id: Named | None = Field(None, description="As `parent_thread_id`.")
     turnmill_continues: Named | None = Field(None, description="As `continues`.")
     turnmill_replaces: Named | None = Field(None, description="As `replaces`.")
+    turnmill_user: Named | None = Field(None, description="As `user`.")
+    turnmill_tags: Named | None = Field(None, description="As `tags`.")
+    turnmill_environment: Named | None = Field(None, description="As `environment`.")
+    turnmill_project: Named | None = Field(None, description="As `project`.")
+    turnmill_branch: Named | None = Field(None, description="As `branch`.")
     turnmill_request: str | None = Field(None, description="As `request`.")
     turnmill_from_seq: Annotated[int, Field(ge=0, le=MAX_INTEGER)] | None = Field(None, description="As `from_seq`.")
     traceparent: str | None = Field(None, description="The span that the run is a part of (W3C).")

@@ -36,6 +36,7 @@ from turnmill.capture.conversations import Conversations
 from turnmill.capture.reading import Reading, read
 from turnmill.capture.secrets import hidden
 from turnmill.control.receiver import Control
+from turnmill.labels import of_headers, pairs
 from turnmill.shares import Room
 
 if TYPE_CHECKING:
@@ -147,8 +148,9 @@ class Proxy(Service):
         counting = self._enforces and scope["method"] == "POST"
         if dialect is None:
             if counting:  # its body isn't read, so its model is unknown
-                agent = _headers(scope, principal).get("turnmill-agent")
-                await self._check_used_up(principal, self._budgets.enforced(principal.tenant, agent, ()), leaving)
+                facts = _headers(scope, principal)
+                counted_by = principal.tenant, facts.get("turnmill-agent"), (), pairs(of_headers(facts))
+                await self._check_used_up(principal, self._budgets.enforced(*counted_by), leaving)
             size = bodies.length(headers)
             if size is not None:
                 passed.append(("Content-Length", size))
@@ -214,7 +216,10 @@ class Proxy(Service):
         """
         unknown = reading.problem is not None or not reading.models
         budgets = self._budgets.enforced(
-            principal.tenant, call.headers.get("turnmill-agent"), None if unknown else reading.models
+            principal.tenant,
+            call.headers.get("turnmill-agent"),
+            None if unknown else reading.models,
+            pairs(reading.names.labels),
         )
         if budgets and unknown:
             why = reading.problem or "it names no model"

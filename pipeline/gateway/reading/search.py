@@ -3,12 +3,12 @@
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Response
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from pipeline.gateway.access.security import Reader
 from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.reading.threads import OFF
-from pipeline.gateway.routing import PRIVATE, Moment, Tenant, facts
+from pipeline.gateway.routing import PRIVATE, Labels, Moment, Tenant, facts
 from pipeline.gateway.state import TheGateway, TheSlots
 from pipeline.stores.search.hits import MAX_HITS, ROLES, SearchPage, SearchQuery, find_turns
 from pipeline.turns.searched_text import KINDS, Kind
@@ -17,7 +17,7 @@ from turnmill.limits import SEARCH_CHARACTERS
 router = APIRouter(prefix="/v1/search", tags=["threads"])
 
 
-class SearchParameters(BaseModel):
+class SearchParameters(Labels):
     """The query of a search."""
 
     q: str = Field(
@@ -60,9 +60,8 @@ async def search(
     if gateway.settings.search == "off":
         raise Problem("conflict", OFF)
     kinds: tuple[Kind, ...] = tuple(kind for kind in KINDS if kind in asked.inside)
-    query = SearchQuery(
-        asked.q, kinds, bounded, asked.agent, asked.role, asked.since, asked.until, asked.limit, asked.cursor
-    )
+    within = asked.since, asked.until, asked.limit, asked.cursor
+    query = SearchQuery(asked.q, kinds, bounded, asked.agent, asked.role, *within, asked.pairs)
     async with slots.searches.taken(bounded):
         page = await find_turns(await gateway.store(), query)
     response.headers.update(PRIVATE)

@@ -13,9 +13,9 @@ from pipeline.dialects import FORMATS
 from pipeline.gateway.access.audit import read_out
 from pipeline.gateway.access.security import Admin, Reader, TheAdmission
 from pipeline.gateway.problems import OF_STORED, Problem, bounded_answer, documented
-from pipeline.gateway.routing import JSON, PRIVATE, Moment, Tenant, ThreadId, facts
+from pipeline.gateway.routing import JSON, PRIVATE, Labels, Moment, Tenant, ThreadId, facts
 from pipeline.gateway.state import Gateway, TheGateway, TheSlots, unknown_thread
-from pipeline.stores.keeping.erasure import erase
+from pipeline.stores.keeping.erasure import erase, erase_user
 from pipeline.stores.search import threads as stored_threads
 from pipeline.stores.threads import reading as stored_reading
 from pipeline.stores.threads.agents_and_requests import request_bodies
@@ -29,6 +29,7 @@ from topics import json_text
 from topics.feedback import shown as shown_feedback
 from topics.thread_key import ThreadKey
 from turnmill.errors import CallerError
+from turnmill.labels import CHARACTERS
 from turnmill.limits import TREE_THREADS
 
 MAX_FEEDBACK: Final = 1_000  # of a thread in an answer
@@ -59,7 +60,7 @@ class Deleted(BaseModel):
     held: Annotated[list[str], Field(description="Sub-agents' threads that were not deleted, since they are held.")]
 
 
-class ThreadsQuery(BaseModel):
+class ThreadsQuery(Labels):
     """The query of the list of threads."""
 
     limit: int = Field(50, ge=1, le=1000, description="Threads on a page.")
@@ -237,6 +238,30 @@ async def delete_thread(gateway: TheGateway, principal: Admin, thread_id: Thread
     return Deleted(
         thread_id=key.thread_id, objects=erased.objects, segments=erased.segments, sub_agents=gone, held=held
     )
+
+
+class DeletedUser(BaseModel):
+    """The result of the deletion of a user's threads."""
+
+    threads: Annotated[int, Field(description="Number of deleted threads, with those of their sub-agents.")]
+    held: Annotated[list[str], Field(description="Threads that were not deleted, since they are held.")]
+
+
+@router.delete("/users/{user}", summary="Delete all threads of a user")
+@facts("deleted")
+async def delete_user(
+    gateway: TheGateway,
+    principal: Admin,
+    user: Annotated[str, Path(max_length=CHARACTERS, description="As the label `user` has it.")],
+    tenant: Tenant = None,
+) -> DeletedUser:
+    """Delete the threads with a run of this user, as each is deleted by itself; a tenant's, or those without a tenant.
+
+    After a response other than 200, repeat the request.
+    """
+    of_tenant = principal.bounded(tenant) or ""
+    count, held = await erase_user(gateway.settings, await gateway.store(), user, of_tenant, principal.text)
+    return DeletedUser(threads=count, held=[key.thread_id for key in held])
 
 
 @router.get("/requests/{sha256}", summary="What a model was asked", responses=documented("unknown-request"))

@@ -43,6 +43,11 @@ class UsageParameters(BaseModel):
     finish_reason: Values = []
     service_tier: Values = Field([], description="As flex, priority, batch, fast; empty for the standard tier.")
     purpose: Values = Field([], description="Of calls beside the answer, as compaction; empty for the answer.")
+    user: Values = Field([], description="A label of runs, as the next four.")
+    tag: Values = Field([], description="Grouped by it, what has several tags counts under each.")
+    environment: Values = []
+    project: Values = []
+    branch: Values = []
     limit: int = Field(100, ge=1, le=1000, description="Number of groups; the rest is summed as `other`.")
     order: Literal[ORDERS] = Field("total_tokens", description="What the greatest groups are chosen by.")  # type: ignore[valid-type]  # the names of a registry
     feedback: list[Annotated[str, Field(max_length=1_000)]] = Field(

@@ -24,7 +24,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.dml import Insert
 
-from pipeline.stores.database.keys import Agent, UsageNames
+from pipeline.stores.database.keys import Agent, Label, UsageNames
 from pipeline.stores.database.schema import agents, usage_names
 from pipeline.stores.database.sending import Call, as_bytes, as_list, of_bytes, of_rows, portions, send
 from topics import json_text
@@ -37,7 +37,7 @@ T = TypeVar("T")
 N = TypeVar("N", UsageNames, Agent)
 
 
-def digest(names: UsageNames | Agent) -> bytes:
+def digest(names: UsageNames | Agent | Label) -> bytes:
     """Return a digest of a combination of names, which may be long, and null."""
     return hashlib.sha256(json_text.dumps(list(names)).encode()).digest()[:DIGEST_BYTES]
 

@@ -30,6 +30,11 @@ class UsageNames(NamedTuple):
     origin: str = ""  # as `pipeline.stores.costs.rows` has it
     service_tier: str = ""
     purpose: str = ""  # of a call beside the answer
+    user: str | None = None  # this and the next ones: labels of the run
+    environment: str | None = None
+    project: str | None = None
+    branch: str | None = None
+    tags: str | None = None  # as JSON
 
 
 class Agent(NamedTuple):
@@ -37,6 +42,14 @@ class Agent(NamedTuple):
 
     agent_id: str
     agent_name: str | None
+
+
+class Label(NamedTuple):
+    """A label of a tenant's runs: a row of `labels`; `kind` as in `turnmill.labels`."""
+
+    tenant: str
+    kind: str
+    label: str
 
 
 def key_of(record: TurnRecord) -> ThreadKey:

@@ -29,6 +29,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import TSVECTOR
 
 from pipeline.turns.tokens import COUNTS
+from turnmill.labels import SINGLE
 
 metadata = MetaData()
 
@@ -139,6 +140,32 @@ thread_agents = Table(
     sqlite_with_rowid=False,
 )
 
+# A label of runs (`turnmill.labels`), once for each tenant. `counted`: usage is summed under it, else as `other`.
+labels = Table(
+    "labels",
+    metadata,
+    Column("id", Id, Identity(), primary_key=True),
+    Column("digest", LargeBinary, nullable=False, unique=True),
+    Column("tenant", Name, nullable=False),  # "" for none
+    Column("kind", Name, nullable=False),
+    Column("label", Name, nullable=False),
+    Column("counted", Boolean, nullable=False),
+    Index("labels_label", "kind", "label"),  # a label of any tenant
+    Index("labels_tenant", "tenant", "kind"),  # how many of a kind a tenant has
+)
+
+# The labels of a thread's runs, and in how many of its records.
+thread_labels = Table(
+    "thread_labels",
+    metadata,
+    Column("label", Id, ForeignKey("labels.id")),
+    Column("thread", Id, ForeignKey("threads.id", ondelete="CASCADE")),
+    Column("turns", Integer, nullable=False),
+    PrimaryKeyConstraint("label", "thread"),  # the threads with a label
+    Index("thread_labels_thread", "thread"),  # a thread's labels
+    sqlite_with_rowid=False,
+)
+
 # Source and target are ids of threads of the turn's own tenant.
 links = Table(
     "links",
@@ -245,6 +272,17 @@ usage_names = Table(
     Column("origin", Name, nullable=False),  # "import" if the run was imported, "" if it was published live
     Column("service_tier", Name, nullable=False),  # "" for the standard tier
     Column("purpose", Name, nullable=False),  # of a call beside the answer, as "compaction"; "" for the answer
+    *(Column(kind, Name) for kind in SINGLE),  # labels
+    Column("tags", Text),  # those in `usage_tags`, as JSON
+)
+usage_tags = Table(
+    "usage_tags",
+    metadata,
+    Column("names", Integer, ForeignKey("usage_names.id", ondelete="CASCADE")),
+    Column("tag", Name),
+    PrimaryKeyConstraint("tag", "names"),  # the names with a tag
+    Index("usage_tags_names", "names"),  # the tags of names
+    sqlite_with_rowid=False,
 )
 
 # The sums of usage by quarter of an hour, hour, day and week (`pipeline.stores.usage.sums`).

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from sqlalchemy import delete
+from sqlalchemy import delete, select
 
 from pipeline.observability.audit import FAILED, about, audit
 from pipeline.policies.budgets import Budget
@@ -19,14 +19,18 @@ from pipeline.stores.content.store import ContentStore
 from pipeline.stores.database.engine import EMPTY_MS, SQLITE
 from pipeline.stores.database.errors import HeldThread
 from pipeline.stores.database.held_and_erased import held_of, held_thread
-from pipeline.stores.database.keys import key_text
-from pipeline.stores.database.schema import expired
+from pipeline.stores.database.keys import key_text, thread_of
+from pipeline.stores.database.schema import expired, threads, usage_names
+from pipeline.stores.database.sending import portions
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.tables_that_follow import BOOKS
 from pipeline.stores.threads import list_statements, statements
+from pipeline.stores.threads.labels import threads_with
 from pipeline.stores.threads.reading import erased_among, summaries_of
 from pipeline.stores.threads.write import DELETED, add_mark, delete_turns, lives_by, lock
 from pipeline.stores.usage import budgets as used_budgets
+from pipeline.stores.usage.summing import forget_expired_sums, names_of
+from pipeline.turns.column_text import column_text
 from topics.thread_key import ThreadKey
 from turnmill.clock import now_ms
 
@@ -76,6 +80,25 @@ async def erase(settings: Settings, store: ThreadStore, key: ThreadKey, by: str)
         "deleted thread %s, %d objects, %d archived segments, by %s", key.text, *counts, by, extra=about(key, ERASE)
     )
     return Erasure(key in done.stored, done.objects, done.segments, done.threads[1:], done.held)
+
+
+async def erase_user(
+    settings: Settings, store: ThreadStore, user: str, tenant: str, by: str
+) -> tuple[int, tuple[ThreadKey, ...]]:
+    """Erase a tenant's threads with a run of this user, "" for none; return how many, and those that are held.
+
+    What has expired of the user's is taken out of the sums, too. Raises StoreError; the same call then goes on.
+    """
+    mine = select(*statements.NAME).where(threads.c.id.in_(threads_with("user", [user])))
+    keys = list(map(thread_of, await store.rows(mine.where(*list_statements.of_tenant(tenant)))))
+    count, held = 0, list[ThreadKey]()
+    for some in portions(keys):
+        done = await erase_all(settings, store, some, by)
+        for thread in {*done.threads} & {*some}:
+            audit.info("deleted thread %s, with its user, by %s", thread.text, by, extra=about(thread, ERASE))
+        count, held = count + len(done.threads), [*held, *done.held]
+    await forget_expired_sums(store, names_of(tenant).where(usage_names.c.user == column_text(user)))
+    return count, tuple(held)
 
 
 async def erase_all(settings: Settings, store: ThreadStore, keys: Sequence[ThreadKey], by: str) -> Erased:

@@ -23,6 +23,7 @@ from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.search.query import (
     Terms,
     called,
+    facet,
     fitting,
     fts5,
     hits_of,
@@ -79,6 +80,7 @@ class SearchQuery:
     until: int | None = None
     limit: int = 20
     cursor: str | None = None
+    labels: tuple[tuple[str, str], ...] = ()  # as (kind, label)
     terms: Terms = field(init=False)
 
     def __post_init__(self) -> None:
@@ -207,6 +209,7 @@ async def _candidates(connection: AsyncConnection, query: SearchQuery, before: i
     since = 0 if query.since is None else first_id(query.since)
     before = before if query.until is None else min(before, first_id(query.until))
     named = facets(query.named_tenant, column_text(query.agent_id), ROLES.get(query.role or ""))
+    named += [facet(kind, column_text(label) or "") for kind, label in query.labels]
     if connection.dialect.name == "postgresql":
         wanted = tsquery(wanted_only(query.terms), query.kinds, ())
         return await _of_postgres(connection, tsquery(query.terms, query.kinds, named), wanted, query, since, before)

@@ -20,6 +20,7 @@ from pipeline.stores.database.schema import UNSEARCHED, turn_words, turns
 from pipeline.stores.database.sending import Call, send
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.search.query import BEFORE, BORDER, called, facet
+from pipeline.stores.threads.labels import labels_in
 from pipeline.stores.threads.rows import RecordRows, record_of, record_rows
 from pipeline.stores.threads.table_that_follows import PlacedTurn
 from pipeline.turns.column_text import column_text
@@ -81,7 +82,8 @@ def search_words(rows: RecordRows, kinds: Sequence[Kind]) -> list[str]:
         return []
     tenant, agent_id = column_text(rows.thread.tenant) or "", column_text(rows.record["agent_id"])
     tools = sorted({*map(called, tools_called(rows.record["turn"]))})
-    return [*spoken_words, BORDER, *facets(tenant, agent_id, rows.turn["role"]), *tools[:MAX_TOOLS]]
+    labels = [facet(label.kind, label.label) for label in labels_in(rows.record)]
+    return [*spoken_words, BORDER, *facets(tenant, agent_id, rows.turn["role"]), *labels, *tools[:MAX_TOOLS]]
 
 
 def row_words(document: Mapping[str, Any] | None, kinds: Sequence[Kind]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Agents, links, and requests to models: rows that are written with a turn, within the caller's transaction.
+"""Agents, labels, links, and requests to models: rows that are written with a turn, within the caller's transaction.
 
 Each body of a request is stored once for its tenant, and each of its large members once.
 """
@@ -7,13 +7,13 @@ import hashlib
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from sqlalchemy import delete, exists, func, select
+from sqlalchemy import Column, ColumnElement, Table, delete, exists, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.dml import Insert
 
@@ -22,26 +22,61 @@ from pipeline.stores.database.ids import DIGEST_BYTES, INSERT, forget_unused, id
 from pipeline.stores.database.keys import Agent, id_and_tenant
 from pipeline.stores.database.schema import (
     agents,
+    labels,
     links,
     request_members,
     request_values,
     requests,
     thread_agents,
+    thread_labels,
     turn_requests,
 )
 from pipeline.stores.database.sending import Call, of_rows, portions, send
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads import statements
+from pipeline.stores.threads.labels import label_ids, labels_in
 from pipeline.stores.threads.rows import Row, agents_of, record_of
 from pipeline.stores.threads.table_that_follows import PlacedTurn
 from pipeline.turns.column_text import column_text
 from topics import json_text
 from topics.json_text import Fields
 from topics.thread_key import ThreadKey
+from topics.turn_record import TurnRecord
 
-SPEAKS: Final = exists().where(thread_agents.c.agent == agents.c.id)
 
-Spoken = Counter[tuple[Agent, int]]  # in how many turns an agent speaks in a thread
+class Shared(NamedTuple):
+    """Names that many threads have.
+
+    `links`: the table of those with which threads have which name, in its first column, and in how many of their
+    turns. `ids` returns the integers of names, and `of` the names in a record.
+    """
+
+    names: Table
+    links: Table
+    ids: Callable[[AsyncConnection, Iterable[Any]], Awaitable[Mapping[Any, int]]]
+    of: Callable[[TurnRecord], Iterable[Any]]
+
+    @property
+    def name(self) -> Column[Any]:
+        """The integer of a name in `links`."""
+        return self.links.c[0]
+
+    @property
+    def used(self) -> ColumnElement[bool]:
+        """The condition that any thread has a name."""
+        return exists().where(self.name == self.names.c.id)
+
+    def in_book(self) -> dict[str, Any]:
+        """Return the functions of a book with both tables."""
+        return {
+            "calls": partial(name_calls, shared=self),
+            "replaced": partial(names_before, shared=self),
+            "deleted": partial(delete_names, shared=self),
+            "unused": partial(forget_names, shared=self),
+        }
+
+
+Uses = Counter[tuple[Any, int]]  # in how many turns of a thread a name is
 
 
 async def link_calls(connection: AsyncConnection, turns: Sequence[PlacedTurn], _: object = None) -> list[Call]:
@@ -55,54 +90,61 @@ async def delete_links(connection: AsyncConnection, turns: Mapping[int, int]) ->
     await connection.execute(statements.delete_children(links, sorted(turns)))
 
 
-async def agent_calls(
-    connection: AsyncConnection, turns: Sequence[PlacedTurn], fewer: Spoken | None = None
+async def name_calls(
+    connection: AsyncConnection, turns: Sequence[PlacedTurn], fewer: Uses | None = None, *, shared: Shared
 ) -> list[Call]:
-    """Return the calls that count in how many turns agents speak; `fewer`: those of the records that are replaced."""
-    change = Spoken()
+    """Return the calls that count in how many turns names are; `fewer`: those of the records that are replaced."""
+    change = Uses()
     for turn in turns:
-        for agent in turn.rows.agents:
-            change[agent, turn.thread] += 1
+        for name in shared.of(turn.rows.record):
+            change[name, turn.thread] += 1
     change.subtract(fewer or {})
     if fewer is not None:
-        fewer.clear()  # the agents that speak no more are forgotten here
+        fewer.clear()  # the names that are in no turn any more are forgotten here
     changed = {key: count for key, count in change.items() if count}
     if not changed:
         return []
-    ids = await ids_of(connection, Agent, map(itemgetter(0), changed))
-    dialect = connection.dialect.name
-    counts = {(ids[agent], thread): count for (agent, thread), count in changed.items()}
-    call = statements.add_agents(dialect, counts)
+    ids = await shared.ids(connection, map(itemgetter(0), changed))
+    counts = {(ids[name], thread): count for (name, thread), count in changed.items()}
+    call = statements.add_names(connection.dialect.name, shared.links, counts)
     gone = sorted({thread for (_, thread), count in counts.items() if count < 0})
     if not gone:
         return [call]
     await send(connection, [call])
-    silent = delete(thread_agents).where(thread_agents.c.thread.in_(gone), thread_agents.c.turns <= 0)
-    await forget_agents(connection, await connection.scalars(silent.returning(thread_agents.c.agent)))
+    unused = delete(shared.links).where(shared.links.c.thread.in_(gone), shared.links.c.turns <= 0)
+    await forget_names(connection, await connection.scalars(unused.returning(shared.name)), shared=shared)
     return []
 
 
-async def agents_before(connection: AsyncConnection, turns: Mapping[int, int]) -> Spoken:
-    """Return how often each agent speaks in turns that are replaced."""
-    spoken = Spoken()
-    for id_, record in await connection.execute(statements.records_by_id(sorted(turns))):
-        spoken.update((agent, turns[id_]) for agent in agents_of(record_of(record)))
-    return spoken
+async def names_before(connection: AsyncConnection, turns: Mapping[int, int], *, shared: Shared) -> Uses:
+    """Return how often each name is in turns that are replaced."""
+    uses, mine = Uses(), shared.links.c.thread.in_(sorted(set(turns.values())))
+    if await connection.scalar(select(shared.name).where(mine).limit(1)) is not None:
+        for id_, record in await connection.execute(statements.records_by_id(sorted(turns))):
+            uses.update((name, turns[id_]) for name in shared.of(record_of(record)))
+    return uses
 
 
-async def delete_agents(connection: AsyncConnection, keys: Sequence[ThreadKey], _: str) -> set[int]:
-    """Delete these threads' links to agents; return the agents, which other threads may have, too."""
+async def delete_names(connection: AsyncConnection, keys: Sequence[ThreadKey], _: str, *, shared: Shared) -> set[int]:
+    """Delete these threads' links to names; return the names, which other threads may have, too."""
     gone = set[int]()
     for key in keys:
-        of_thread = delete(thread_agents).where(thread_agents.c.thread == statements.number_of(key))
-        gone.update(await connection.scalars(of_thread.returning(thread_agents.c.agent)))
+        of_thread = delete(shared.links).where(shared.links.c.thread == statements.number_of(key))
+        gone.update(await connection.scalars(of_thread.returning(shared.name)))
     return gone
 
 
-async def forget_agents(connection: AsyncConnection, ids: Iterable[int]) -> None:
-    """Delete those of these agents that no longer speak in any thread."""
-    await forget_unused(connection, agents, ids, (SPEAKS,))
+async def forget_names(connection: AsyncConnection, ids: Iterable[int], *, shared: Shared) -> None:
+    """Delete those of these names that no thread has any more."""
+    await forget_unused(connection, shared.names, ids, (shared.used,))
 
+
+async def _agent_ids(connection: AsyncConnection, wanted: Iterable[Agent]) -> dict[Agent, int]:
+    return await ids_of(connection, Agent, wanted)
+
+
+OF_AGENTS: Final = Shared(agents, thread_agents, _agent_ids, agents_of)
+OF_LABELS: Final = Shared(labels, thread_labels, label_ids, labels_in)
 
 HASH: Final = re.compile("[0-9a-f]{64}")
 ASKED: Final = exists().where(turn_requests.c.request == requests.c.id)

@@ -9,12 +9,14 @@ from sqlalchemy import tuple_ as row_of
 
 from pipeline.stores.database.keys import decode_cursor, id_and_tenant
 from pipeline.stores.database.schema import agents, links, thread_agents, threads, turns
+from pipeline.stores.threads.labels import threads_with
 from pipeline.stores.threads.rows import COMPLETE
 from pipeline.stores.threads.statements import NAME
 from pipeline.stores.threads.summaries import ThreadSummary
 from pipeline.turns.column_text import column_text
 from pipeline.turns.tokens import NANO
 from topics.thread_key import ThreadKey
+from turnmill.labels import KINDS
 
 AMONG: Final = 10_000  # the most recently updated threads, among which a list is sorted if its order has no index
 # The sort orders, greatest first -> the column, and how a line of the list contains it.
@@ -37,7 +39,7 @@ class ListQuery:
     `tenant`: "" for none. `agent`: id or name of an agent that speaks in them. `model`: that of the
     last response. `tool`: a tool that was called; only if searches are on. `search`: text in title, first prompt or
     ids, in any case. `since`, `until`: of the last update. `begun_before`: with `since`, threads that existed within a
-    period. `min_cost`: US dollars. `sort`: a key of SORTS.
+    period. `min_cost`: US dollars. `user` to `tag`: labels of any of their runs. `sort`: a key of SORTS.
     """
 
     agent: str | None = None
@@ -51,6 +53,11 @@ class ListQuery:
     model: str | None = None
     tool: str | None = None
     min_cost: float | None = None
+    user: str | None = None
+    environment: str | None = None
+    project: str | None = None
+    branch: str | None = None
+    tag: str | None = None
     sort: str = UPDATED
 
 
@@ -108,6 +115,9 @@ def conditions(wanted: ListQuery) -> Iterator[ColumnElement[bool]]:
         yield threads.c.model == column_text(wanted.model)
     if wanted.min_cost is not None:
         yield threads.c.cost_nano_usd >= round(wanted.min_cost * NANO)
+    for kind in KINDS:
+        if (label := getattr(wanted, kind)) is not None:
+            yield threads.c.id.in_(threads_with(kind, [label]))
 
 
 def declaring(conversation_id: str, tenant: str | None) -> Select[Any]:

@@ -18,6 +18,7 @@ from pipeline.stores.database.schema import WAITING, threads, turns
 from pipeline.stores.database.sending import certain
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads import list_statements, statements
+from pipeline.stores.threads.labels import labels_of
 from pipeline.stores.threads.list_statements import ALL, ListQuery, of_tenant, speaks
 from pipeline.stores.threads.rows import COMPLETE, record_of, without_links
 from pipeline.stores.threads.summaries import Counts, ThreadSummary
@@ -135,10 +136,12 @@ async def summaries_of(connection: AsyncConnection, query: Select[Any]) -> dict[
     """Return lines of the list of threads, by id and in the order of `query`, which selects rows of `threads`."""
     rows = (await connection.execute(query)).all()
     names: dict[int, list[str]] = {row.id: [] for row in rows}
+    labels: dict[int, dict[str, list[str]]] = {}
     if names:
+        labels = await labels_of(connection, list(names))
         for thread, name in await connection.execute(list_statements.agent_names(list(names))):
             names[thread].append(name)
-    return {row.id: _summary(row, names[row.id]) for row in rows}
+    return {row.id: _summary(row, names[row.id], labels.get(row.id, {})) for row in rows}
 
 
 def status_text(status: int | None) -> str | None:
@@ -146,7 +149,7 @@ def status_text(status: int | None) -> str | None:
     return None if status is None else "complete" if status == COMPLETE else "interrupted"
 
 
-def _summary(row: Row[Any], names: Iterable[str]) -> ThreadSummary:
+def _summary(row: Row[Any], names: Iterable[str], labels: dict[str, list[str]]) -> ThreadSummary:
     key = thread_of(row)
     return ThreadSummary(
         thread_id=key.thread_id,
@@ -162,6 +165,7 @@ def _summary(row: Row[Any], names: Iterable[str]) -> ThreadSummary:
         cost_usd=None if row.cost_nano_usd is None else row.cost_nano_usd / NANO,
         model=row.model,
         duration_ms=row.duration_ms,
+        labels=labels,
     )
 
 

@@ -51,7 +51,6 @@ class RecordRows:
     thread: ThreadKey
     record: TurnRecord
     turn: Row
-    agents: tuple[Agent, ...]
     links: list[Row]
     usage: list[Row]
     key: TurnKey  # its thread, and the id of its turn
@@ -93,7 +92,6 @@ def record_rows(record: TurnRecord, value: bytes | None = None, prices: Prices =
         thread=thread,
         record=record,
         turn=turn,
-        agents=tuple(agents_of(record)),
         links=[
             {
                 "position": number,

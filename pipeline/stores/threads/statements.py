@@ -228,17 +228,6 @@ _PUT_THREADS: Final = {
     ),
     "sqlite": f"UPDATE threads SET {', '.join(f'{name} = ?' for name in COLUMNS[1:])} WHERE id = ?",
 }
-_ADD_AGENTS: Final = {
-    "postgresql": (
-        "INSERT INTO thread_agents (agent, thread, turns) SELECT agent, thread, turns "
-        "FROM unnest($1::bigint[], $2::bigint[], $3::integer[]) AS given (agent, thread, turns) "
-        "ON CONFLICT (agent, thread) DO UPDATE SET turns = thread_agents.turns + excluded.turns"
-    ),
-    "sqlite": (
-        "INSERT INTO thread_agents (agent, thread, turns) VALUES (?, ?, ?) "
-        "ON CONFLICT (agent, thread) DO UPDATE SET turns = turns + excluded.turns"
-    ),
-}
 
 
 def add_threads(dialect: str, keys: Collection[ThreadKey]) -> Call:
@@ -275,9 +264,20 @@ def put_threads(dialect: str, rows: Sequence[ThreadRow]) -> Call:
     return Call(_PUT_THREADS[dialect], [(*row[1:], row[0]) for row in rows], many=True)
 
 
-def add_agents(dialect: str, counts: dict[tuple[int, int], int]) -> Call:
-    """Count turns: (agent, thread) -> change of the number of turns in which the agent speaks."""
-    return _of_rows(_ADD_AGENTS, dialect, sorted((*key, count) for key, count in counts.items()))
+def add_names(dialect: str, table: Table, counts: Mapping[tuple[int, int], int]) -> Call:
+    """Count turns: (name, thread) -> change of the number of turns that have the name; `table`: `Shared.links`."""
+    return _of_rows(_add_names(table), dialect, sorted((*key, count) for key, count in counts.items()))
+
+
+@cache
+def _add_names(table: Table) -> dict[str, str]:
+    columns = ", ".join(table.c.keys())
+    added = f"ON CONFLICT ({table.c[0].name}, thread) DO UPDATE SET turns = {table}.turns + excluded.turns"
+    return {
+        "postgresql": f"INSERT INTO {table} ({columns}) SELECT {columns} "
+        f"FROM unnest($1::bigint[], $2::bigint[], $3::integer[]) AS given ({columns}) {added}",
+        "sqlite": f"INSERT INTO {table} ({columns}) VALUES (?, ?, ?) {added}",
+    }
 
 
 def _of_rows(statements: dict[str, str], dialect: str, rows: Sequence[Sequence[Any]]) -> Call:

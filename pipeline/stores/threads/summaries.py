@@ -1,6 +1,7 @@
 """The values that reading and writing threads return: plain and frozen."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 from topics.thread_key import ThreadKey
@@ -42,6 +43,7 @@ class ThreadSummary:
     cost_usd: float | None = None  # as far as prices are known; None if none is
     model: str | None = None  # of the last response, and how long the agent's turn with it took
     duration_ms: int | None = None
+    labels: Mapping[str, Sequence[str]] = field(default_factory=dict)  # of its runs, by kind: user, tag, …
 
     @property
     def key(self) -> ThreadKey:

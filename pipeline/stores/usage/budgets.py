@@ -19,7 +19,9 @@ from pipeline.stores.threads.statements import number_of
 from pipeline.stores.usage.query import report
 from pipeline.stores.usage.report import UsageQuery
 from pipeline.turns.column_text import column_text
+from topics import json_text
 from topics.thread_key import ThreadKey
+from turnmill.labels import KEYS
 
 UNITS: Final = {"tokens": usage.c.total_tokens, "nano_usd": usage.c.cost_nano_usd}
 
@@ -33,7 +35,10 @@ async def note(connection: AsyncConnection, thread: ThreadKey, budgets: Iterable
     for scope, budget in sorted(counting.items()):
         start, end = budget.window(now)
         wanted = [(column_text(budget.agent), "agent_id"), (column_text(budget.model), "model")]
+        wanted += [(column_text(label), kind) for kind, label in budget.labels if kind != "tag"]
+        tags = {column_text(label) for kind, label in budget.labels if kind == "tag"}
         counted = [row for row in parts[start, end] if all(text in (None, row[name]) for text, name in wanted)]
+        counted = [row for row in counted if not tags or tags <= {*json_text.loads(row["tags"] or "[]")}]
         if used := min(sum(row[budget.unit] or 0 for row in counted), MAX_INTEGER):
             rows.append({"scope": scope, "start": start, "end": end, "tenant": tenant, "used": used})
     if rows:
@@ -46,7 +51,7 @@ async def note(connection: AsyncConnection, thread: ThreadKey, budgets: Iterable
 
 async def _used(connection: AsyncConnection, thread: ThreadKey, start: int, end: int) -> list[dict[str, Any]]:
     mine = select(turns.c.id).where(turns.c.thread == number_of(thread))
-    names = usage_names.c.agent_id, usage_names.c.model
+    names = tuple(usage_names.c[name] for name in ("agent_id", "model", *KEYS))
     sums = (BoundedSum(column).label(unit) for unit, column in UNITS.items())
     query = select(*names, *sums).join_from(usage, usage_names, usage.c.names == usage_names.c.id)
     query = query.where(usage.c.turn.in_(mine), usage.c.at >= start, usage.c.at < end, usage_names.c.origin == "")
@@ -78,8 +83,8 @@ async def states(store: ThreadStore, budgets: Iterable[Budget], now: int) -> Seq
 
 async def _state(store: ThreadStore, budget: Budget, now: int) -> State:
     columns, (start, end) = deleted_usage.c, budget.window(now)
-    bound = (("tenant", budget.tenant), ("agent", budget.agent), ("model", budget.model), ("origin", ""))
-    where = {name: (value,) for name, value in bound if value is not None}
+    bound = {"tenant": budget.tenant, "agent": budget.agent, "model": budget.model, "origin": "", **dict(budget.labels)}
+    where = {name: (value,) for name, value in bound.items() if value is not None}
     by = ("tenant",) if budget.tenant is None else ()
     unit = "total_tokens" if budget.unit == "tokens" else "cost_nano_usd"
     order = "total_tokens" if budget.unit == "tokens" else "cost_usd"

@@ -23,6 +23,7 @@ from pipeline.stores.threads.statements import threads_of
 from pipeline.stores.usage.plan import bucket_of
 from pipeline.stores.usage.report import Figures, Judged, UsageQuery, UsageRow
 from pipeline.stores.usage.sums_query import Key
+from pipeline.stores.usage.sums_statements import with_tags
 from pipeline.turns.column_text import column_text
 from topics.feedback import FeedbackRecord
 
@@ -52,13 +53,13 @@ async def with_feedback(
     for name in query.feedback:
         async for some in _rated(connection, name, query.where.get("tenant", ())):
             about = await _turns(connection, some)
-            used = await connection.execute(_usage_of({*about.values()}, groups, conditions))
-            places = {row.turn: (bucket_of(row.at, edges), tuple(row[2:])) for row in used}
+            places = defaultdict[int, list[Key]](list)
+            for row in await connection.execute(_usage_of({*about.values()}, query.group_by, groups, conditions)):
+                places[row.turn].append((bucket_of(row.at, edges), tuple(row[2:])))
             for number, record in enumerate(some):
-                of_row = places.get(about.get(number, 0))
-                if of_row is None:
-                    continue
-                for of in (sums[of_row if of_row in rows else (of_row[0], OTHER)], whole):
+                of_turn = places.get(about.get(number, 0), [])
+                named: set[Place] = {key if key in rows else (key[0], OTHER) for key in of_turn}
+                for of in (*(sums[key] for key in named), *([whole] if named else [])):
                     of[name] = Judged(of[name].count + 1, of[name].total + float(record["value"] or 0))
     filled = [replace(row, figures=replace(row.figures, feedback=sums[key])) for key, row in rows.items()]
     return filled, replace(total, feedback=whole)
@@ -80,10 +81,14 @@ async def _rated(connection: AsyncConnection, name: str, tenants: Sequence[str])
 
 
 def _usage_of(
-    ids: Collection[int], groups: Sequence[ColumnElement[Any]], conditions: Sequence[ColumnElement[bool]]
+    ids: Collection[int],
+    group_by: Collection[str],
+    groups: Sequence[ColumnElement[Any]],
+    conditions: Sequence[ColumnElement[bool]],
 ) -> Select[Any]:
     """Return a query of the turns that are part of the report: the turn, its time, its groups."""
-    source = usage.join(usage_names, usage.c.names == usage_names.c.id).join(threads, usage.c.thread == threads.c.id)
+    source = with_tags(usage.join(usage_names, usage.c.names == usage_names.c.id), group_by)
+    source = source.join(threads, usage.c.thread == threads.c.id)
     rows = select(usage.c.turn, usage.c.at, *groups).select_from(source)
     return rows.where(usage.c.turn.in_(sorted(ids)), usage.c.turns == 1, *conditions)
 

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from pipeline.stores.usage.report import GROUPS as REPORTED
 from pipeline.stores.usage.report import UsageQuery
 from pipeline.stores.usage.tallies import QUARTER, SPANS, WEEK
 
-GROUPS: Final = frozenset(  # that sums distinguish
-    {"model", "provider", "agent", "tenant", "prompt", "origin", "service_tier", "purpose"}
-)
+GROUPS: Final = frozenset(REPORTED) - {"thread", "finish_reason"}  # that sums distinguish
 UNSUMMED: Final = frozenset({"minute"})  # buckets that are smaller than any sum
 LAST: Final = 2**62 // WEEK * WEEK  # after all times
 

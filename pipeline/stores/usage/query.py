@@ -15,7 +15,7 @@ from pipeline.observability.metrics import UNKNOWN
 from pipeline.stores.costs.prices import UNPRICED
 from pipeline.stores.database.expressions import BoundedSum
 from pipeline.stores.database.keys import NO_TENANT
-from pipeline.stores.database.schema import price_sources, threads, turns, usage, usage_names
+from pipeline.stores.database.schema import price_sources, threads, turns, usage, usage_names, usage_tags
 from pipeline.stores.database.sending import certain
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.usage import plan as usage_plan
@@ -24,7 +24,7 @@ from pipeline.stores.usage import sums_query as usage_sums_query
 from pipeline.stores.usage.feedback import with_feedback
 from pipeline.stores.usage.report import SUMMED, Figures, Percentiles, UsageQuery, UsageReport, UsageRow
 from pipeline.stores.usage.sums_query import MAX_UNPRICED, PERCENTS
-from pipeline.stores.usage.sums_statements import COLUMNS
+from pipeline.stores.usage.sums_statements import COLUMNS, TAG, with_tags
 from pipeline.stores.usage.tallies import no_price, value_of
 from pipeline.stores.usage.time_buckets import edges as bucket_edges
 from pipeline.turns.column_text import column_text
@@ -33,6 +33,7 @@ from turnmill.limits import USAGE_ROWS
 
 GROUPS: Final[dict[str, ColumnElement[Any]]] = {
     **{name: usage_names.c[column] for name, column in COLUMNS.items()},
+    TAG: usage_tags.c.tag,
     "thread": threads.c.thread_id,
     "finish_reason": usage.c.finish_reason,
 }
@@ -167,6 +168,8 @@ def _one_of(name: str, values: Sequence[str]) -> ColumnElement[bool]:
     if name == "thread":  # of any tenant
         mine = select(turns.c.id).join(threads, turns.c.thread == threads.c.id).where(threads.c.thread_id.in_(texts))
         return usage.c.turn.in_(mine)
+    if name == TAG:
+        return usage.c.names.in_(select(usage_tags.c.names).where(usage_tags.c.tag.in_(texts)))
     if name == "finish_reason":
         return usage.c.finish_reason.in_(texts)
     column = func.coalesce(usage_names.c.tenant, "") if NO_TENANT in values and name == "tenant" else GROUPS[name]
@@ -178,7 +181,7 @@ def _kept(query: UsageQuery, edges: Sequence[int]) -> CTE:
     times = [usage.c[name] for name in TIMES]
     groups = [GROUPS[name].label(f"group_{number}") for number, name in enumerate(query.group_by)]
     bucket = [_bucket_of(usage.c.at, edges).label("bucket")] if edges else []
-    source = usage.join(usage_names, usage.c.names == usage_names.c.id)
+    source = with_tags(usage.join(usage_names, usage.c.names == usage_names.c.id), query.group_by)
     if "thread" in query.group_by:
         source = source.join(threads, usage.c.thread == threads.c.id)
     rows = select(*bucket, *groups, *sums, *times).select_from(source)

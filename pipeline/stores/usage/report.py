@@ -10,9 +10,10 @@ from typing import Any, Final, Self
 from pipeline.stores.usage.time_buckets import STARTS, label, moment, zone
 from pipeline.turns.tokens import COUNTS, NANO
 from turnmill.errors import CallerError
+from turnmill.labels import KINDS
 
 GROUPS: Final = (
-    *("model", "provider", "agent", "tenant", "prompt", "origin", "service_tier", "purpose"),
+    *("model", "provider", "agent", "tenant", "prompt", "origin", "service_tier", "purpose", *KINDS),
     *("thread", "finish_reason"),
 )
 BUCKETS: Final = tuple(STARTS)

@@ -1,7 +1,7 @@
 """The rows of `usage`: written with a turn, within the caller's transaction; priced again later; read for a thread."""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
@@ -16,16 +16,18 @@ from pipeline.stores.costs.rows import KINDS_OF_COST, usage_rows
 from pipeline.stores.database.expressions import MAX_INTEGER
 from pipeline.stores.database.ids import INSERT, ids_of
 from pipeline.stores.database.keys import UsageNames, thread_of, turn_text
-from pipeline.stores.database.schema import price_sources, threads, turns, usage, usage_names
+from pipeline.stores.database.schema import price_sources, threads, turns, usage, usage_names, usage_tags
 from pipeline.stores.database.sending import Call, certain, of_rows
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads import statements
+from pipeline.stores.threads.labels import labels_in, names_of, uncounted
 from pipeline.stores.threads.rows import record_of
 from pipeline.stores.threads.summaries import StepUsage, TurnUsage
 from pipeline.stores.threads.table_that_follows import PlacedTurn
 from pipeline.stores.threads.write import lock
 from pipeline.turns.requests import prompt_of
 from pipeline.turns.tokens import COUNTS, NANO
+from topics import json_text
 from topics.thread_key import ThreadKey
 
 OF_RESPONSE: Final = tuple(  # columns that a row contains unchanged
@@ -41,7 +43,10 @@ async def usage_calls(connection: AsyncConnection, placed: Sequence[PlacedTurn],
     bodies = {name: body for turn in reversed(placed) for name, body in turn.rows.requests.items()}
     prompts = {name: prompt_of(body) for name, body in bodies.items()}
     of_turns, sources = [], set[str]()
+    labels = {turn.id: known for turn in placed if (known := labels_in(turn.rows.record))}
+    others = await uncounted(connection, {label for some in labels.values() for label in some}) if labels else ()
     for turn in placed:
+        labelled = names_of(labels[turn.id], others) if turn.id in labels else ()
         for row in turn.rows.usage:
             prompt = prompts.get(row["request"])
             name = UsageNames(
@@ -53,6 +58,7 @@ async def usage_calls(connection: AsyncConnection, placed: Sequence[PlacedTurn],
                 row["origin"],
                 row["service_tier"],
                 row["purpose"],
+                *labelled,
             )
             of_turns.append((turn, name, row))
             if row["price_source"] is not None:
@@ -64,6 +70,8 @@ async def usage_calls(connection: AsyncConnection, placed: Sequence[PlacedTurn],
     told = [name for name, column in zip(NULLABLE, columns, strict=True) if column.count(None) < len(column)]
     values_of = itemgetter(*(written := (*ALWAYS, *told)))
     names = await ids_of(connection, UsageNames, map(itemgetter(1), of_turns))
+    if labels:
+        await _add_tags(connection, names)
     prices = await price_sources_of(connection, sources) if sources else {}
     rows = [
         {
@@ -76,6 +84,12 @@ async def usage_calls(connection: AsyncConnection, placed: Sequence[PlacedTurn],
         for turn, name, row in of_turns
     ]
     return [of_rows(connection.dialect.name, statements.ADD[usage], rows)]
+
+
+async def _add_tags(connection: AsyncConnection, names: Mapping[UsageNames, int]) -> None:
+    tagged = sorted((id_, name.tags) for name, id_ in names.items() if name.tags is not None)
+    if rows := [{"names": id_, "tag": tag} for id_, tags in tagged for tag in json_text.loads(tags)]:
+        await connection.execute(INSERT[connection.dialect.name](usage_tags).on_conflict_do_nothing(), rows)
 
 
 async def price_sources_of(connection: AsyncConnection, wanted: Collection[str]) -> dict[str, int]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, delete, select
+from sqlalchemy import ColumnElement, Select, and_, delete, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.stores.database.keys import UsageNames
@@ -75,16 +75,22 @@ async def keep_expired(connection: AsyncConnection, keys: Iterable[ThreadKey], r
 
 async def forget_sums(store: ThreadStore, tenant: str) -> None:
     """Delete the sums of a tenant's expired turns; those of stored turns are derived from these turns."""
+    await forget_expired_sums(store, names_of(tenant))
+
+
+async def forget_expired_sums(store: ThreadStore, names: Select[Any]) -> None:
+    """Delete the sums of expired turns under these ids of `usage_names`."""
     while await sum_up(store):
         pass
     async with store.writing() as connection:
         await usage_sums.alone(connection, wait=True)
         await certain(connection)
-        await connection.execute(delete(usage_sums_table).where(sums_of(tenant), usage_sums_table.c.expired))
-        await forget_names(connection, await connection.scalars(names_of(tenant)))
+        ids = (await connection.scalars(names)).all()
+        await connection.execute(delete(usage_sums_table).where(_under(names), usage_sums_table.c.expired))
+        await forget_names(connection, ids)
 
 
-def names_of(tenant: str) -> Any:
+def names_of(tenant: str) -> Select[Any]:
     """Return a query of a tenant's ids in `usage_names`."""
     name, column = column_text(tenant), usage_names.c.tenant
     return select(usage_names.c.id).where(column == name if name else column.is_(None))
@@ -92,4 +98,8 @@ def names_of(tenant: str) -> Any:
 
 def sums_of(tenant: str) -> ColumnElement[bool]:
     """Return the condition of a tenant's sums."""
-    return and_(usage_sums_table.c.span.in_(SPANS), usage_sums_table.c.names.in_(names_of(tenant)))
+    return _under(names_of(tenant))
+
+
+def _under(names: Select[Any]) -> ColumnElement[bool]:
+    return and_(usage_sums_table.c.span.in_(SPANS), usage_sums_table.c.names.in_(names))

@@ -7,6 +7,7 @@ added to each bucket that it is a part of, or subtracted there. Percentiles are 
 
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
@@ -76,8 +77,13 @@ async def rows_of(
     connection: AsyncConnection, query: UsageQuery, since: int, edges: Sequence[int]
 ) -> tuple[list[UsageRow], Figures]:
     """Return the rows of a query that sums can answer, in any order, and their total."""
-    figures = await _added(_Asked(connection, query), plan(query, since), edges)
-    return named_rows(figures, query), figures_of(figures.values())
+    where = plan(query, since)
+    figures = await _added(_Asked(connection, query), where, edges)
+    whole = figures
+    if statements.TAG in query.group_by:  # what has several tags is in several groups
+        untagged = replace(query, group_by=tuple(name for name in query.group_by if name != statements.TAG))
+        whole = await _added(_Asked(connection, untagged), where, edges)
+    return named_rows(figures, query), figures_of(whole.values())
 
 
 async def unpriced_models(connection: AsyncConnection, query: UsageQuery, since: int) -> list[tuple[str | None, int]]:

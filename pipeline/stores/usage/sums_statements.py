@@ -3,7 +3,7 @@
 Times and names are its parameters.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from typing import Any, Final, NamedTuple
 
@@ -27,10 +27,12 @@ from sqlalchemy import (
 )
 
 from pipeline.stores.database.expressions import BoundedSum
-from pipeline.stores.database.schema import SUMMED, usage, usage_changes, usage_names, usage_sums
+from pipeline.stores.database.schema import SUMMED, usage, usage_changes, usage_names, usage_sums, usage_tags
 from pipeline.stores.usage.tallies import QUARTER, TIMES, of_changes, signed, signed_time, value_of
+from turnmill.labels import SINGLE
 
-NAMED: Final = ("model", "provider", "tenant", "prompt", "origin", "service_tier", "purpose")
+NAMED: Final = ("model", "provider", "tenant", "prompt", "origin", "service_tier", "purpose", *SINGLE)
+TAG: Final = "tag"
 COLUMNS: Final = {**{name: name for name in NAMED}, "agent": "agent_id"}
 WANTED: Final = {
     "postgresql": 'SELECT * FROM unnest(:spans, :begins, :ends) AS period (span, "begin", "end")',
@@ -59,7 +61,8 @@ def wanted_of(dialect: str, wanted: Iterable[tuple[int, int, int]]) -> dict[str,
 @cache
 def sums_figures(shape: Shape, expired: bool | None = None) -> Select[Any]:  # noqa: FBT001  # a part of the key
     """Return a query of span, start, groups, sums, and the texts of histograms with commas between them."""
-    wanted, sums, source = _wanted_sums(shape.dialect, expired)
+    wanted, sums, joined = _wanted_sums(shape.dialect, expired)
+    source = with_tags(joined, shape.groups)
     keys = (wanted.span, sums.start, *_groups(shape, usage_names.c))
     added = [BoundedSum(sums[name]).label(name) for name in SUMMED]
     texts = [func.aggregate_strings(sums[time], ",").label(time) for time in TIMES if shape.times]
@@ -83,7 +86,7 @@ def rows_figures(shape: Shape) -> Select[Any]:
     keys = ((at - at % QUARTER).label("start"), *_groups(shape, usage_names.c))
     sums = {name: value_of(usage.c, name) for name in SUMMED}
     texts = [cast(usage.c[name] + 1, Text) for name in TIMES.values() if shape.times]
-    named = usage.join(usage_names, usage.c.names == usage_names.c.id)
+    named = with_tags(usage.join(usage_names, usage.c.names == usage_names.c.id), shape.groups)
     query = select(*keys, *_added(sums), *_listed(texts)).select_from(named)
     return query.where(at >= _time("begin"), at < _time("end"), *_named(shape, usage.c.names)).group_by(*keys)
 
@@ -106,7 +109,8 @@ def changes_figures(shape: Shape) -> Select[Any]:
     keys = ((rows.c.at - rows.c.at % QUARTER).label("start"), *_groups(shape, usage_names.c))
     texts = [signed_time(rows, name) for name in TIMES.values() if shape.times]
     query = select(*keys, *_added({name: signed(rows, name) for name in SUMMED}), *_listed(texts))
-    return query.select_from(rows.join(usage_names, rows.c.names == usage_names.c.id)).group_by(*keys)
+    named = with_tags(rows.join(usage_names, rows.c.names == usage_names.c.id), shape.groups)
+    return query.select_from(named).group_by(*keys)
 
 
 def _wanted_sums(dialect: str, expired: bool | None) -> tuple[Any, Any, FromClause]:  # noqa: FBT001  # as above
@@ -135,7 +139,13 @@ def _wanted_sums(dialect: str, expired: bool | None) -> tuple[Any, Any, FromClau
 
 
 def _groups(shape: Shape, columns: Any) -> list[ColumnElement[Any]]:
-    return [columns[COLUMNS[name]] for name in shape.groups]
+    return [usage_tags.c.tag if name == TAG else columns[COLUMNS[name]] for name in shape.groups]
+
+
+def with_tags(source: Any, groups: Collection[str]) -> Any:
+    """Return a source of rows with their names; grouped by tag, a row counts under each of its tags."""
+    tags = usage_tags.c.names == usage_names.c.id
+    return source.outerjoin(usage_tags, tags) if TAG in groups else source
 
 
 def _named(shape: Shape, names: ColumnElement[int]) -> list[ColumnElement[bool]]:
@@ -147,8 +157,12 @@ def _named(shape: Shape, names: ColumnElement[int]) -> list[ColumnElement[bool]]
 
 def _conditions(shape: Shape, columns: Any) -> Iterable[ColumnElement[bool]]:
     for name, without in shape.filters:
+        wanted: Any = bindparam(f"of_{name}", expanding=True)
+        if name == TAG:
+            yield columns.id.in_(select(usage_tags.c.names).where(usage_tags.c.tag.in_(wanted)))
+            continue
         column = columns[COLUMNS[name]]
-        yield (func.coalesce(column, "") if without else column).in_(bindparam(f"of_{name}", expanding=True))
+        yield (func.coalesce(column, "") if without else column).in_(wanted)
 
 
 def _time(name: str) -> ColumnElement[int]:

@@ -43,7 +43,7 @@ from topics import catalog, feedback, json_text, notice, turn_record
 from topics.feedback import FeedbackRecord
 from topics.notice import NoticeRecord
 from topics.thread_key import ThreadKey
-from topics.turn_record import TurnRecord
+from topics.turn_record import LABELS, TurnRecord
 from turnmill.clock import now_ms
 from turnmill.errors import InvalidRecord
 
@@ -181,9 +181,8 @@ def turn_event(record: TurnRecord, position: tuple[str, int, int], at: int) -> E
         return None
     kind = TURN_COMPLETED if record["status"] == "complete" else TURN_INTERRUPTED
     data: dict[str, Any] = {name: record[name] for name in NAMED if record.get(name) is not None}
-    external = (record.get("thread") or {}).get("external_id")
-    if external is not None:
-        data["external_id"] = external
+    told = {"external_id": "external_id", LABELS: "labels"}
+    data |= {name: value for key, name in told.items() if (value := (record.get("thread") or {}).get(key)) is not None}
     small = len(json_text.dumps(record["turn"])) <= MAX_TURN_BYTES
     data["turn"] = record["turn"] if small else None
     tenant = record.get("tenant")

@@ -102,6 +102,7 @@ NAMED_BY = {
     "thread": ("threads", ("thread_id", "tenant")),
     "turn": ("turns", ("turn_id",)),
     "names": ("usage_names", ("digest",)),
+    "label": ("labels", ("digest",)),
     "agent": ("agents", ("digest",)),
     "request": ("requests", ("digest",)),
     "value": ("request_values", ("digest",)),

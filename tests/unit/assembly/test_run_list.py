@@ -274,3 +274,13 @@ def test_a_scattered_run_says_where_it_begins_in_each_partition(runs: RunList) -
         run = runs.take(decode(record(seq)), offset, 100 + seq, partition)
     assert run.firsts == {2: 5, 1: 39}
     assert run.events == 4
+
+
+def test_a_run_has_the_labels_that_its_publisher_tells_and_they_are_weighed(runs: RunList) -> None:
+    labels = {"user": "ada", "tags": ["beta"]}
+    runs.take_event(record(), 5, 100)
+    before = runs._open.shares.total
+    runs.take_event(encode({**decode(record(1)), "run": labels}), 6, 200)
+    (run,) = runs
+    assert run.labels == (("user", "ada"), ("tag", "beta"))
+    assert runs._open.shares.total - before == run_list.PER_CHARACTER * len("adabeta")

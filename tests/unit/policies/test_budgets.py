@@ -128,3 +128,17 @@ def test_the_notice_of_a_budget_that_asks_names_its_question() -> None:
     assert first[1]["id"] != again[1]["id"], "it is asked again"
     plain = State(Budget("b", "tokens", 100, "month"), 100, *window).notices(ms(2026, 3, 2))
     assert "answer_id" not in plain[1]["data"]
+
+
+def test_a_budget_of_labels_counts_the_runs_that_have_all_of_them() -> None:
+    [budget, *_] = parse(json.dumps([{**ONE, "user": "ada", "tag": "beta"}]))
+    assert budget.labels == (("user", "ada"), ("tag", "beta"))
+    [plain] = parse(json.dumps([ONE]))
+    assert budget.scope != plain.scope
+    counted = [[("user", "ada"), ("tag", "beta"), ("tag", "eu")], [("user", "ada")], []]
+    assert [budget.counts("acme", None, None, labels) for labels in counted] == [True, False, False]
+    [told, _] = State(budget, budget.limit, 0, 1).notices(5)
+    assert told["data"]["labels"] == {"user": "ada", "tag": "beta"}
+    assert notice.decode(notice.encode(told)) == told
+    with pytest.raises(ValueError, match="'user' is a string"):
+        parse(json.dumps([{**ONE, "user": 7}]))

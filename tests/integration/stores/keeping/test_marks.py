@@ -51,6 +51,7 @@ def marked(record: Any, run: str = "markofrun", **more: Any) -> Any:
     fields: dict[str, Any] = {"tenant": TENANT, "agent_id": "markofagent", "model": "markofmodel1"}
     made = record("markofchat", run, text="markoftext " * 3000, **fields | more)
     made["agents"][0]["agent_name"] = "markofname"
+    made["thread"] |= {"meta:labels": {"user": "markofperson", "branch": "markofbranch", "tags": ["markoftag"]}}
     made["thread"] |= {"title": "markoftitle", "facts": {"markoffact": "markofvalue"}}
     response = made["turn"]["messages"][0]
     response["finish_reason"] = "markofreason"
@@ -127,12 +128,13 @@ async def test_no_byte_of_a_thread_stays_and_then_none_of_its_tenant(
     await fill(store, local_settings, record)
     before = await in_rows(store)
     assert {"threads", "turns", "agents", "usage_names", "webhooks", "webhook_deliveries"} <= before.keys()
+    assert {"labels", "usage_tags"} <= before.keys()
     assert set(on_disk(tmp_path))  # or nothing is proved below
     pieces, others = await pieces_of(store, GONE), await pieces_of(store, STAYS)
     pieces -= others
     assert has_pieces(tmp_path, others) or not list(tmp_path.rglob("threads.db"))
     assert (await erase(local_settings, store, GONE, "a test")).stored
-    until_summed = {"markofmodel", "markofagent"}
+    until_summed = {"markofmodel", "markofagent", "markofperson", "markofbranch", "markoftag"}
     assert {mark for _, mark in on_disk(tmp_path)} <= {"markoftenant", "markofurl", *until_summed}
     assert has_pieces(tmp_path, pieces) == set()
     while await sum_up(store):

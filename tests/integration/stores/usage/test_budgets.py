@@ -117,3 +117,24 @@ async def test_no_claim_is_too_large_to_be_deleted(
     [all_, *_] = await states(store, budgets, now)
     assert all_.used == MAX_INTEGER
     assert all_.exhausted(None)
+
+
+async def test_a_budget_of_labels_also_counts_what_was_deleted(
+    store: ThreadStore, record: Callable[..., Any], monkeypatch: Any
+) -> None:
+    now = RECORDS_AT + 60_000
+    monkeypatch.setattr(clock.time, "time_ns", lambda: now * 1_000_000)
+    budgets = parse(
+        """[{"name": "ada", "user": "ada", "tokens": 100, "per": "day"},
+        {"name": "beta", "project": "shop", "tag": "beta", "tokens": 100, "per": "day"}]"""
+    )
+    labels: list[dict[str, Any]] = [{"user": "ada"}, {"user": "bob", "project": "shop", "tags": ["beta", "eu"]}, {}]
+    records = [record(f"chat{n}", tokens=10 * (n + 1)) for n in range(3)]
+    for made, known in zip(records, labels, strict=True):
+        made["thread"] |= {"meta:labels": known}
+    await write_turns(store, records)
+    before = in_scope(await states(store, budgets, now))
+    assert {name: used for name, (used, _) in before.items()} == {"ada": 11, "beta": 21}
+    for n in range(3):
+        assert await delete_thread(store, ThreadKey(thread_uuid(f"chat{n}")[0]), budgets)
+    assert in_scope(await states(store, budgets, now)) == before

@@ -113,6 +113,8 @@ def made(record: Any, data: Any) -> Any:
         timings=[{"ttft_ms": draw(st.none() | st.integers(0, 2_000)), "duration_ms": draw(st.integers(0, 10**6))}],
         status=draw(st.sampled_from(["complete", "interrupted"])),
     )
+    labels = [{}, {"user": "u1", "tags": ["a"]}, {"user": "u2", "tags": ["a", "b"], "branch": "main"}]
+    one["thread"] |= {"meta:labels": draw(st.sampled_from(labels))}
     response = one["turn"]["messages"][0]
     one["turn"]["messages"] = [
         response

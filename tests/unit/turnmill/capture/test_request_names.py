@@ -50,3 +50,9 @@ def test_the_rest() -> None:
 )
 def test_a_program_asks_beside_the_conversation(body: Any, beside: bool) -> None:  # noqa: FBT001  # pytest's
     assert request_names({}, body).beside is beside
+
+
+def test_labels_are_in_headers_and_in_the_body() -> None:
+    headers = {"turnmill-user": "ada", "turnmill-tags": "beta, eu"}
+    named = request_names(headers, {"metadata": {"user_id": "bob", "environment": "test"}})
+    assert named.labels == {"user": "ada", "tags": ["beta", "eu"], "environment": "test"}

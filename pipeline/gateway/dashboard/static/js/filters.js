@@ -5,6 +5,8 @@ import { select } from "./controls.js";
 import { h } from "./dom.js";
 
 export const KINDS = ["model", "agent", "tenant"];
+export const LABELS = ["user", "project", "branch", "environment", "tag"]; // of runs: the live figures don't know them
+const ALL = [...KINDS, ...LABELS];
 const MOST = 100; // of a kind
 const FRESH = 60_000; // ms
 let known = null; // {at, token, names: {kind: [name]}}
@@ -38,11 +40,11 @@ export function filters(chosen, signal, changed) {
 export async function namesUsed(signal) {
   if (known && known.token === api.token.get() && Date.now() - known.at < FRESH) return known.names;
   const from = new Date(Date.now() - 30 * 86_400_000).toISOString();
-  const reports = await Promise.all(KINDS.map(
+  const reports = await Promise.all(ALL.map(
     (kind) => api.json("/v1/usage", { group_by: kind, from, limit: MOST }, signal).catch(() => null),
   ));
   if (signal.aborted || reports.includes(null)) return null; // the charts say what is wrong
   const named = (report, kind) => report.rows.map((row) => (row.other ? null : row[kind])).filter((name) => name !== null);
-  known = { at: Date.now(), token: api.token.get(), names: Object.fromEntries(KINDS.map((kind, n) => [kind, named(reports[n], kind)])) };
+  known = { at: Date.now(), token: api.token.get(), names: Object.fromEntries(ALL.map((kind, n) => [kind, named(reports[n], kind)])) };
   return known.names;
 }

@@ -6,7 +6,7 @@ import { chart, colour, style } from "./chart.js";
 import { segmented, select } from "./controls.js";
 import { fill, h, icon } from "./dom.js";
 import { Figures, followFigures } from "./figures.js";
-import { filters, KINDS } from "./filters.js";
+import { filters, KINDS, LABELS } from "./filters.js";
 import { cost, count, dollars, duration, exact, rate } from "./format.js";
 import { runList } from "./runs.js";
 import { onTheme } from "./theme.js";
@@ -22,7 +22,7 @@ const RANGES = [
   { id: "7d", text: "7 days", seconds: 604_800, bucket: "hour", every: 60, merge: 4 },
   { id: "30d", text: "30 days", seconds: 2_592_000, bucket: "day", every: 60 },
 ];
-const BY = [["total", "All"], ["model", "Model"], ["agent", "Agent"], ["tenant", "Tenant"]];
+const BY = [["total", "All"], ["model", "Model"], ["agent", "Agent"], ["tenant", "Tenant"], ...LABELS.map((kind) => [kind, kind[0].toUpperCase() + kind.slice(1)])];
 const STEP = 10; // seconds of a point of the live charts
 const GROUPS = 7;
 
@@ -31,7 +31,7 @@ export function overview(main, signal, query, state) {
   const range = RANGES.find((one) => one.id === query.get("range")) ?? RANGES[0];
   const by = BY.find(([id]) => id === query.get("by"))?.[0] ?? "total";
   const figures = new Figures();
-  const live = range.id === "15m";
+  const live = range.id === "15m" && !LABELS.includes(by);
   const only = Object.fromEntries(KINDS.map((kind) => [kind, query.get(kind)]).filter(([, name]) => name));
   const tiles = makeTiles((more) => api.threadsAddress({ ...only, time: 900, ...more }));
   const charts = makeCharts((more) => (from, to, name) => {
@@ -76,7 +76,7 @@ export function overview(main, signal, query, state) {
   everyChart.forEach((one) => one.loading());
 
   let drawnAt = 0;
-  followFigures(figures, { by, ...only }, () => {
+  followFigures(figures, { by: LABELS.includes(by) ? "total" : by, ...only }, () => {
     showTiles(tiles, figures);
     runs.show(figures);
     const behind = figures.skipped

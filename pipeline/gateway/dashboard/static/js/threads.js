@@ -3,7 +3,7 @@
 import * as api from "./api.js";
 import { narrowing } from "./controls.js";
 import { fill, h } from "./dom.js";
-import { namesUsed } from "./filters.js";
+import { LABELS, namesUsed } from "./filters.js";
 import { count, dollars, duration, exact, inFull, many, moment, nameOf } from "./format.js";
 import { threadsOrSaid } from "./search.js";
 
@@ -16,10 +16,12 @@ const COLUMNS = [
   ["cost", "Cost", "cost"], ["took", "Last turn took", "duration"], ["when", "Updated", "updated"],
 ];
 const PAGE = 50;
+const SHOWN = 2; // labels of a kind in a line
 const EVERY = 3000; // ms between two looks at what is new, while the first page is shown
 
 export function threads(main, signal, query, state) {
-  const empty = { search: "", agent: "", model: "", tenant: "", tool: "", status: "", cost: "", time: "", from: "", to: "", sort: "" };
+  const none = Object.fromEntries(LABELS.map((kind) => [kind, ""]));
+  const empty = { ...none, search: "", agent: "", model: "", tenant: "", tool: "", status: "", cost: "", time: "", from: "", to: "", sort: "" };
   const wanted = { ...empty, ...Object.fromEntries(query) };
   const { typed, choice, named, change } = narrowing("/threads", wanted, () => { sorted(); load(true); });
   const names = namesUsed(signal);
@@ -41,6 +43,7 @@ export function threads(main, signal, query, state) {
       typed("Agent", "agent", "Name or id", 200),
       named("Model", "model", "Any model", names.then((found) => found?.model)),
       named("Tenant", "tenant", "Any tenant", names.then((found) => found?.tenant)),
+      LABELS.map((kind) => named(kind[0].toUpperCase() + kind.slice(1), kind, `Any ${kind}`, names.then((found) => found?.[kind]))),
       typed("Tool", "tool", "Name", 200),
       choice("Status", "status", STATES),
       choice("Cost", "cost", COSTS),
@@ -103,7 +106,7 @@ export function threads(main, signal, query, state) {
   function ask(until, after = cursor) {
     return api.json("/v1/threads", {
       limit: PAGE, cursor: after, min_cost: wanted.cost || null,
-      ...Object.fromEntries(["search", "agent", "model", "tenant", "tool", "status", "sort"].map((name) => [name, wanted[name] || null])),
+      ...Object.fromEntries(["search", "agent", "model", "tenant", "tool", "status", "sort", ...LABELS].map((name) => [name, wanted[name] || null])),
       since: wanted.time ? Date.now() - Number(wanted.time) * 1000 : wanted.from || null,
       begun_before: wanted.time ? null : wanted.to || null,
     }, until);
@@ -151,6 +154,7 @@ function row(thread) {
       "span.muted.who",
       thread.agents.join(", "),
       thread.tenant && h("span.chip", thread.tenant),
+      LABELS.flatMap((kind) => (thread.labels[kind] ?? []).slice(0, SHOWN).map((label) => h("span.chip.cut", { title: kind }, label))),
       thread.status === "interrupted" && h("span.chip.warn", "interrupted"),
     ),
     h("span.muted.model.cut", thread.model),
