@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pipeline.turns.lineage import MAX_ID_CHARACTERS, text_hash
-from topics.json_text import Fields, object_of
+from topics.json_text import Fields, object_of, objects
 from topics.turn_record import TurnRecord
 
 BRANCH: Final = "meta:branch"
@@ -129,31 +129,42 @@ def _asking(turns: Iterable[Fields], chosen: set[str], marks: Mapping[str, Field
 class Run:
     """A run in the tree.
 
-    `stated`: that it follows `follows` is known, not guessed. Of stated runs of the same `group` (the run that they
-    follow, and the agent), a branch has one.
+    `responses`: their ids at the provider. `answer`: the hash of its last text. `stated`: that it follows `follows` is
+    known, not guessed. Of stated runs of the same `group` (the run that they follow, and the agent), a branch has one.
     """
 
     run_id: str
     agent_id: str
     lineage: Mapping[str, Any]
     parent_run: str | None
-    turns: list[Fields] = field(default_factory=list)
+    responses: list[str] = field(default_factory=list)
+    answer: str = ""
     follows: Run | None = None
     replaces: Run | None = None
     stated: bool = False
     group: tuple[str | None, str] = (None, "")
 
 
-def runs_of(turns: Iterable[tuple[TurnRecord, Fields]]) -> dict[str, Run]:
-    """Return the runs of records with their turns, by name, in the order of their first turns."""
-    runs: dict[str, Run] = {}
-    for record, turn in turns:
-        run_id = run_name(record, turn)
-        if run_id not in runs:
-            runs[run_id] = Run(run_id, record["agent_id"], {}, _parent_run(record))
-        runs[run_id].lineage = {**_lineage(record, turn), **runs[run_id].lineage}
-        runs[run_id].turns.append(turn)
-    return runs
+def add_turn(runs: dict[str, Run], record: TurnRecord, turn: Fields) -> None:
+    """Add a record's turn, which follows those before it in time, to the runs by name; the turn itself isn't kept."""
+    run_id = run_name(record, turn)
+    if run_id not in runs:
+        runs[run_id] = Run(run_id, record["agent_id"], {}, _parent_run(record))
+    run = runs[run_id]
+    run.lineage = {**_lineage(record, turn), **run.lineage}
+    for message in objects(turn.get("messages")):
+        response = message.get("provider_response_id")
+        if response and isinstance(response, str):
+            run.responses.append(response)
+    run.answer = _answer_hash(turn) or run.answer
+
+
+def _answer_hash(turn: Fields) -> str:
+    for message in reversed(objects(turn.get("messages"))):
+        for part in reversed(objects(message.get("parts"))) if message.get("message_type") == "response" else ():
+            if part.get("part_kind") == "text" and isinstance(part.get("content"), str):
+                return text_hash(part["content"])
+    return ""
 
 
 def run_name(record: TurnRecord, turn: Fields) -> str:

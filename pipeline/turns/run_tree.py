@@ -16,12 +16,16 @@ send only the newest words. A run that another run of the thread started belongs
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from typing import Final
 
-from pipeline.turns.branches import BRANCH, VERSION, Run, run_name, runs_of
-from pipeline.turns.lineage import text_hash
-from topics.json_text import Fields, objects, present
+from pipeline.turns.branches import BRANCH, VERSION, Run, add_turn, run_name
+from topics.json_text import Fields, object_of, present
 from topics.turn_record import TurnRecord
+
+UNPLACED: Final = frozenset({"words", "answer", "beside", "checkpoints"})  # they don't say what a run follows
+
+Marks = Mapping[str, Fields]  # the position of each run, by its name; empty if the thread does not fork
 
 
 def marked_turns(records: Iterable[TurnRecord]) -> list[Fields]:
@@ -30,15 +34,34 @@ def marked_turns(records: Iterable[TurnRecord]) -> list[Fields]:
     See `pipeline.turns.branches`. Time and memory are linear in the turns.
     """
     turns = [(record, record["turn"]) for record in records if record["turn"] is not None]
-    if not any("lineage" in record or BRANCH in turn for record, turn in turns):
+    if not any(map(may_fork, (record for record, _ in turns))):
         return [turn for _, turn in turns]
-    runs = runs_of(turns)
+    runs: dict[str, Run] = {}
+    for record, turn in turns:
+        add_turn(runs, record, turn)
+    marks = marks_of(runs)
+    return [marked(record, turn, marks) for record, turn in turns]
+
+
+def may_fork(record: TurnRecord) -> bool:
+    """Return True if a record says what its run follows: a thread without any such record does not fork."""
+    facts = object_of(record.get("lineage"))
+    return bool(facts.keys() - UNPLACED) or not facts.get("words", True) or BRANCH in (record["turn"] or ())
+
+
+def marks_of(runs: Mapping[str, Run]) -> Marks:
+    """Return the marks of a thread's runs, which are in the order of their first turns."""
     _Tree(runs).grow()
     versions = _versions(runs.values())
-    if not versions:
-        return [{key: value for key, value in turn.items() if key != BRANCH} for _, turn in turns]
-    marks = {run_id: _mark(run, versions.get(run_id)) for run_id, run in runs.items()}
-    return [{**turn, BRANCH: marks[run_name(record, turn)]} for record, turn in turns]
+    return {run_id: _mark(run, versions.get(run_id)) for run_id, run in runs.items()} if versions else {}
+
+
+def marked(record: TurnRecord, turn: Fields, marks: Marks) -> Fields:
+    """Return a record's turn with the mark of its run; without any if `marks` has none."""
+    mark = marks.get(run_name(record, turn)) if marks else None
+    if mark is not None:
+        return {**turn, BRANCH: mark}
+    return {key: value for key, value in turn.items() if key != BRANCH} if BRANCH in turn else turn
 
 
 class _Tree:
@@ -128,10 +151,7 @@ class _Tree:
     def _remember(self, run: Run) -> None:
         self._newest = run
         lineage, known = run.lineage, self._known
-        for message in _messages(run.turns):
-            response = message.get("provider_response_id")
-            if response and isinstance(response, str):
-                known["response", response] = run
+        known.update((("response", response), run) for response in run.responses)
         if "checkpoint" in lineage:
             known["began", run.agent_id, lineage["checkpoint"]] = run
         for checkpoint in lineage.get("checkpoints", ()):
@@ -143,23 +163,9 @@ class _Tree:
         if "words" in lineage:
             words = str(lineage["words"])
             known["history", words] = run
-            known["history", words, _answer_hash(run)] = run
+            known["history", words, run.answer] = run
             if not lineage.get("goes_on"):
                 known["question", words] = known["question", run.agent_id, words] = run
-
-
-def _answer_hash(run: Run) -> str:
-    for message in reversed(list(_messages(run.turns))):
-        parts = message.get("parts")
-        for part in reversed(parts) if message.get("message_type") == "response" and isinstance(parts, list) else ():
-            if isinstance(part, dict) and part.get("part_kind") == "text" and isinstance(part.get("content"), str):
-                return text_hash(part["content"])
-    return ""
-
-
-def _messages(turns: Iterable[Fields]) -> Iterator[Fields]:
-    for turn in turns:
-        yield from objects(turn.get("messages"))
 
 
 def _versions(runs: Iterable[Run]) -> dict[str, Fields]:

@@ -36,23 +36,67 @@ def thread_document(thread_id: str, records: Iterable[TurnRecord]) -> Fields:
     """
     chosen = sorted(newest(records), key=position)
     of_thread = [record for record in chosen if record["thread_id"] == thread_id]
-    spans = [span(record) for record in of_thread if record["turn"] is not None] or [
-        span(record) for record in of_thread
-    ]
-    created_at = iso(min((first for first, _ in spans), default=0))
-    document: Fields = {
-        "version": VERSION,
-        "thread_id": thread_id,
-        "created_at": created_at,
-        "updated_at": iso(max((last for _, last in spans), default=0)),
-        **_thread_facts(of_thread),
-        "agents": _agents(of_thread, created_at),
-        "turns": marked_turns(of_thread),
-    }
-    links = _links(thread_id, chosen)
-    if links:
-        document["relationships"] = {"links": links}
-    return document
+    head = DocumentHead()
+    for record in of_thread:
+        head.add(record)
+    return {**head.fields(thread_id), "turns": marked_turns(of_thread), **relationships(thread_id, chosen)}
+
+
+class DocumentHead:
+    """What a document says before its turns, from its records one after the other, in order; none of them is kept."""
+
+    def __init__(self) -> None:
+        self._facts: Fields = {}
+        self._metadata: Fields = {}
+        self._configs: dict[str, Fields] = {}
+        self._undated: set[str] = set()  # agents whose first config has no time: they are as old as the thread
+        self._speakers: dict[str, str] = {}  # agents that speak -> the time of their first turn
+        self._spans: dict[bool, tuple[int, int]] = {}  # of turns, of facts
+
+    def add(self, record: TurnRecord) -> None:
+        """Add what a record says of its thread: newer facts replace older ones."""
+        first, last = span(record)
+        turn = record["turn"]
+        known = self._spans.get(turn is not None, (first, last))
+        self._spans[turn is not None] = min(known[0], first), max(known[1], last)
+        thread: Mapping[str, Any] = record.get("thread") or {}
+        if thread.get("title"):
+            self._facts["title"] = thread["title"]
+        if isinstance(thread.get("metadata"), dict):
+            self._metadata.update(thread["metadata"])
+        for key in ("external_id", "ended_at"):
+            if thread.get(key) is not None:
+                self._metadata[f"meta:{key}"] = thread[key]
+        self._facts.update({key: value for key, value in thread.items() if key not in DERIVED})
+        for config in agent_configs(record):
+            self._add_agent(config)
+        for agent_id in _agents_of(turn or {}):
+            self._speakers.setdefault(agent_id, iso(first))
+
+    def _add_agent(self, config: Fields) -> None:
+        """Add an AgentConfig: the newest counts, with the earliest `created_at`."""
+        agent_id = config["agent_id"]
+        known = self._configs.get(agent_id, {})
+        created = _earliest(known.get("created_at"), config.get("created_at"))
+        if not known and created is None:
+            self._undated.add(agent_id)
+        self._configs[agent_id] = {"agent_name": agent_id, **known, **config, "created_at": created}
+
+    def fields(self, thread_id: str) -> Fields:
+        """Return the members of a document before `turns`."""
+        first, last = self._spans.get(True) or self._spans.get(False) or (0, 0)
+        created_at = iso(first)
+        agents = {
+            agent_id: {**config, "created_at": _earliest(created_at, config["created_at"])}
+            if agent_id in self._undated
+            else config
+            for agent_id, config in self._configs.items()
+        }
+        for agent_id, started in self._speakers.items():
+            agents.setdefault(agent_id, {"agent_id": agent_id, "agent_name": agent_id, "created_at": started})
+        dates = {"created_at": created_at, "updated_at": iso(last)}
+        facts = self._facts | filled({"metadata": self._metadata})
+        return {"version": VERSION, "thread_id": thread_id, **dates, **facts, "agents": agents}
 
 
 def newest(records: Iterable[TurnRecord]) -> list[TurnRecord]:
@@ -123,37 +167,9 @@ def _times(objects: Iterable[Any], *keys: str) -> Iterator[int]:
                 yield at
 
 
-def _thread_facts(records: Iterable[TurnRecord]) -> Fields:
-    """Return title, metadata and unknown fields, each from the newest record that has it."""
-    facts: Fields = {}
-    metadata: Fields = {}
-    for record in records:
-        thread: Mapping[str, Any] = record.get("thread") or {}
-        if thread.get("title"):
-            facts["title"] = thread["title"]
-        if isinstance(thread.get("metadata"), dict):
-            metadata.update(thread["metadata"])
-        for key in ("external_id", "ended_at"):
-            if thread.get(key) is not None:
-                metadata[f"meta:{key}"] = thread[key]
-        facts.update({key: value for key, value in thread.items() if key not in DERIVED})
-    return facts | filled({"metadata": metadata})
-
-
-def _agents(records: Iterable[TurnRecord], created_at: str) -> dict[str, Fields]:
-    """Return AgentConfigs by agent_id, of every agent with a turn: the newest, with the earliest `created_at`."""
-    agents: dict[str, Fields] = {}
-    for record in records:
-        for config in agent_configs(record):
-            known = agents.get(config["agent_id"], {})
-            created = [at for at in (known.get("created_at"), config.get("created_at")) if epoch_ms(at) is not None]
-            earliest = min(created, key=lambda at: epoch_ms(at) or 0, default=created_at)
-            agents[config["agent_id"]] = {"agent_name": config["agent_id"], **known, **config, "created_at": earliest}
-    for record in records:
-        for agent_id in _agents_of(record["turn"] or {}):
-            started = iso(span(record)[0])
-            agents.setdefault(agent_id, {"agent_id": agent_id, "agent_name": agent_id, "created_at": started})
-    return agents
+def _earliest(*times: Any) -> Any:
+    """Return the earliest of these times; None if none is valid."""
+    return min((at for at in times if epoch_ms(at) is not None), key=lambda at: epoch_ms(at) or 0, default=None)
 
 
 def _agents_of(turn: Fields) -> Iterator[str]:
@@ -177,14 +193,14 @@ def outgoing(record: TurnRecord) -> Iterator[tuple[str, Fields]]:
             yield source, {key: value for key, value in link.items() if key != "from"}
 
 
-def _links(thread_id: str, records: Iterable[TurnRecord]) -> list[Fields]:
-    """Return the outgoing links, each once."""
+def relationships(thread_id: str, records: Iterable[TurnRecord]) -> Fields:
+    """Return {"relationships": {"links"}} with the links that start at the thread, each once; {} without any."""
     links: dict[str, Fields] = {}
     for record in records:
         for source, link in outgoing(record):
             if source == thread_id:
                 links.setdefault(json_text.dumps(sorted(link.items())), link)
-    return list(links.values())
+    return {"relationships": {"links": list(links.values())}} if links else {}
 
 
 class UnknownTurn(ValueError):

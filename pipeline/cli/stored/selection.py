@@ -13,8 +13,10 @@ from pipeline.settings import load
 from pipeline.stores.accounts.audit import add_audit
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.pages import Page, PageWanted, read_page
 from pipeline.stores.threads.reading import find_threads, read_thread
 from pipeline.turns.branches import UnknownBranch, one_branch
+from pipeline.turns.thread_document import UnknownTurn
 from topics.thread_key import ThreadKey
 from turnmill.errors import CallerError
 from turnmill.labels import KINDS
@@ -83,12 +85,29 @@ async def find_document(store: ThreadStore, given: str, tenant: str | None) -> t
     return key, document
 
 
+async def find_page(store: ThreadStore, given: str, tenant: str | None, wanted: PageWanted) -> tuple[ThreadKey, Page]:
+    """Return the thread of an id, and a page. Raises CallerError as `find_document` and `on_branch` do."""
+    key = await find_thread(store, given, tenant)
+    with named():
+        page = await read_page(store, key, wanted)
+    if page is None:
+        raise _missing(given)
+    return key, page
+
+
 def on_branch(document: dict[str, Any], branch: str) -> dict[str, Any]:
     """Return the document with the branch of a run alone. Raises CallerError if the thread has no such run."""
-    try:
+    with named():
         return one_branch(document, branch)
-    except UnknownBranch as error:
-        raise CallerError(f"{error}; `turnmill threads show --json` has them: meta:run_id") from None
+
+
+@contextmanager
+def named() -> Iterator[None]:
+    """Raise CallerError for names of runs and turns that a thread does not have."""
+    try:
+        yield
+    except (UnknownBranch, UnknownTurn) as error:
+        raise CallerError(f"{error}; `turnmill threads show --json` has them: meta:run_id, meta:turn_id") from None
 
 
 def in_store(use: Callable[[ThreadStore], Awaitable[T]], **options: Any) -> T:

@@ -25,6 +25,7 @@ from pipeline.stores.keeping.holding import held_threads, hold_thread, release_t
 from pipeline.stores.search.hits import MAX_HITS, ROLES, SearchQuery, find_turns
 from pipeline.stores.search.threads import list_threads
 from pipeline.stores.threads.list_statements import SORTS, UPDATED, ListQuery
+from pipeline.stores.threads.pages import MAX_PAGE, PAGE, PageWanted
 from pipeline.stores.threads.reading import spawned_threads
 from pipeline.stores.threads.summaries import ThreadPage, ThreadSummary
 from pipeline.turns.partial_turns import with_partials
@@ -104,22 +105,44 @@ def thread_table(page: ThreadPage) -> Table:
 @click.option("--json", "as_json", is_flag=True, help="Print the ThreadProtocol document.")
 @click.option("--inline", is_flag=True, help="Include large values from the content store.")
 @click.option("--partial", is_flag=True, help="With what interrupted turns had shown and do not keep, marked.")
+@click.option("--last", type=click.IntRange(1, MAX_PAGE), help=f"A page: this number of turns, else {PAGE}.")
+@click.option("--before", metavar="TURN", help="A page: the turns before this one.")
+@click.option("--after", metavar="TURN", help="A page: the turns after this one; '': from the beginning.")
 @selection.branch_option
 @selection.tenant_option
-def show(thread: str, branch: str | None, tenant: str | None, *, as_json: bool, inline: bool, partial: bool) -> None:
-    """Show a thread, with sub-agents' runs indented after the run that started them."""
+def show(
+    thread: str,
+    branch: str | None,
+    tenant: str | None,
+    last: int | None,
+    before: str | None,
+    after: str | None,
+    *,
+    as_json: bool,
+    inline: bool,
+    partial: bool,
+) -> None:
+    """Show a thread, with sub-agents' runs indented after the run that started them.
+
+    Of a long thread, --last, --before and --after show a page, with the names of the turns where its neighbours begin.
+    """
     contents = ContentStore.of(load_running()) if inline else None
-    document, children = selection.with_store(lambda store: _family(store, contents, thread, tenant))
-    if branch is not None:
+    is_page = last is not None or before is not None or after is not None
+    wanted = PageWanted(last or PAGE, before, after, branch) if is_page else None
+    document, ends, children = selection.with_store(lambda store: _family(store, contents, thread, tenant, wanted))
+    if branch is not None and not is_page:
         document = selection.on_branch(document, branch)
     if partial:
         document = with_partials(document)
     if as_json:
-        click.echo(json_text.dumps(document))
+        click.echo(json_text.dumps({**document, **ends}))
         return
     console = wide_console()
     for piece in view(document, children):
         console.print(piece)
+    for option, end in (("--before", "previous"), ("--after", "next")):
+        if ends.get(end):
+            console.print(f"more: {option} {plain(ends[end])}", style="dim", markup=False)
 
 
 @threads.command(short_help="Delete threads with all their data.")
@@ -191,12 +214,17 @@ def hold(ids: Sequence[str], tenant: str | None, *, release: bool) -> None:
 
 
 async def _family(
-    store: ThreadStore, contents: ContentStore | None, given: str, tenant: str | None
-) -> tuple[dict[str, Any], Sequence[ThreadSummary]]:
-    """Return the thread's document, and the threads that it spawned."""
-    key, document = await selection.find_document(store, given, tenant)
+    store: ThreadStore, contents: ContentStore | None, given: str, tenant: str | None, wanted: PageWanted | None
+) -> tuple[dict[str, Any], dict[str, Any], Sequence[ThreadSummary]]:
+    """Return the thread's document or a page of it with {"previous", "next"}, and the threads that it spawned."""
+    ends: dict[str, Any] = {}
+    if wanted is None:
+        key, document = await selection.find_document(store, given, tenant)
+    else:
+        key, page = await selection.find_page(store, given, tenant, wanted)
+        document, ends = page.document, {"previous": page.previous, "next": page.next}
     whole = document if contents is None else await contents.inlined(key, document)
-    return whole, await spawned_threads(store, key)
+    return whole, ends, await spawned_threads(store, key)
 
 
 @click.command(short_help="Search in conversations.")

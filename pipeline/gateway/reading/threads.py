@@ -13,6 +13,7 @@ from pipeline.dialects import FORMATS
 from pipeline.gateway.access.audit import read_out
 from pipeline.gateway.access.security import Admin, Reader, TheAdmission
 from pipeline.gateway.problems import OF_STORED, Problem, bounded_answer, documented
+from pipeline.gateway.reading.long_threads import inlined, long_document, page_of, sent
 from pipeline.gateway.routing import JSON, PRIVATE, Labels, Moment, Tenant, ThreadId, facts
 from pipeline.gateway.state import Gateway, TheGateway, TheSlots, unknown_thread
 from pipeline.stores.keeping.erasure import erase, erase_user
@@ -21,13 +22,13 @@ from pipeline.stores.threads import reading as stored_reading
 from pipeline.stores.threads.agents_and_requests import request_bodies
 from pipeline.stores.threads.feedback import feedback_of
 from pipeline.stores.threads.list_statements import SORTS, UPDATED, ListQuery
+from pipeline.stores.threads.pages import MAX_PAGE, PAGE, PageWanted
 from pipeline.stores.threads.reading import spawned_threads, thread_summary
 from pipeline.stores.threads.summaries import ThreadPage, ThreadSummary
 from pipeline.turns.requests import named_in, with_bodies
 from pipeline.turns.thread_document import last_turns
 from topics import json_text
 from topics.feedback import shown as shown_feedback
-from topics.thread_key import ThreadKey
 from turnmill.errors import CallerError
 from turnmill.labels import CHARACTERS
 from turnmill.limits import TREE_THREADS
@@ -107,7 +108,23 @@ class ThreadQuery(BaseModel):
     since_turn: str | None = Field(
         None, max_length=500, description="thread: at least the turns from this `meta:turn_id` on."
     )
+    last: int | None = Field(None, ge=1, le=MAX_PAGE, description=f"A page: this number of turns, else {PAGE}.")
+    before: str | None = Field(None, max_length=500, description="A page: the turns before this one; `previous`.")
+    after: str | None = Field(
+        None, max_length=500, description="A page: the turns after this one; `next`. Empty: from the beginning."
+    )
     tenant: Tenant = None
+
+    @property
+    def is_page(self) -> bool:
+        """Whether some turns are wanted, with the names of the pages beside them."""
+        return self.last is not None or self.before is not None or self.after is not None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether all turns are wanted, each as it is."""
+        rest = self.model_dump(exclude={"format_name", "partial", "tenant", "for_version", "viewing_agent"})
+        return not self.is_page and all(value is None or value is False for value in rest.values())
 
 
 @router.get("/threads", summary="List threads", responses=documented("bad-cursor"))
@@ -157,6 +174,9 @@ async def read_thread(
 
     Of a thread that forks, `thread` has all branches, other formats the newest one, unless `branch` names one. The
     document's `meta:earlier` counts the turns that `turns` and `since_turn` leave out.
+
+    With `last`, `before` or `after` it is a page, with `previous` and `next`: pass them as `before` and `after` of the
+    next request; null where there are no more turns.
     """
     form = FORMATS[query.format_name]
     options = form.checked(query.model_dump(include={"for_version", "viewing_agent", "repeat_user_prompt"}))
@@ -164,13 +184,17 @@ async def read_thread(
         raise Problem(
             "bad-request", f"turns, since_turn, requests, feedback: the format {query.format_name} has no such options"
         )
+    if query.is_page and (query.turns or query.since_turn is not None):
+        raise Problem("bad-request", "last, before and after make a page: turns and since_turn are no part of one")
     bounded, bodies = principal.bounded(query.tenant), dict[str, dict[str, Any]]()
+    ends: dict[str, Any] = {}
     judged: list[dict[str, object]] | None = None
     has_more = False
 
     def printed(document: dict[str, Any]) -> tuple[bytes, str]:
-        made = form.printed(document, branch=query.branch, partial=query.partial, **options)
-        shown = last_turns(made, query.turns, query.since_turn)
+        branch = None if query.is_page else query.branch
+        made = form.printed(document, branch=branch, partial=query.partial, **options)
+        shown = {**last_turns(made, query.turns, query.since_turn), **ends}
         if judged is not None:
             shown = {**shown, "meta:feedback": judged, **({"meta:feedback_more": True} if has_more else {})}
         data = json_text.dumps(with_bodies(shown, bodies) if query.requests else shown).encode()
@@ -178,7 +202,24 @@ async def read_thread(
 
     # In a slot until it is text: as Python values, a long conversation takes ten times as much memory.
     async with slots.reads.taken(bounded):
-        key, document = await _document(gateway, bounded, thread_id, inline=query.inline or not form.is_document)
+        key = await gateway.find(thread_id, bounded)
+        if form.is_document and query.is_plain:
+            whole = await long_document(gateway, key)
+            if whole is not None:
+                tag = f'"{whole.tag}{"-partial" if query.partial else ""}"'
+                if _matches(if_none_match, tag):
+                    return Response(status_code=304, headers={**PRIVATE, "ETag": tag})
+                return sent(whole, tag, form, partial=query.partial)
+        if query.is_page:
+            branch = query.branch if form.is_document else query.branch or ""
+            wanted = PageWanted(query.last or PAGE, query.before or None, query.after, branch)
+            document, ends = await page_of(gateway, key, wanted, form)
+        else:
+            document = await stored_reading.read_thread(await gateway.store(), key) or {}
+        if not document:
+            raise unknown_thread(thread_id)
+        if query.inline or not form.is_document:
+            document = await inlined(gateway, key, document)
         if query.feedback and gateway.settings.feedback:
             newest = (await feedback_of(await gateway.store(), [key], MAX_FEEDBACK + 1))[key]
             judged = [shown_feedback(row) for row in newest[-MAX_FEEDBACK:]]
@@ -278,19 +319,6 @@ async def read_request(
         raise Problem("unknown-request", f"no turn in the store names the request {sha256}")
     response.headers.update(PRIVATE)
     return bodies[sha256]
-
-
-async def _document(
-    gateway: Gateway, tenant: str | None, thread_id: str, *, inline: bool
-) -> tuple[ThreadKey, dict[str, Any]]:
-    key = await gateway.find(thread_id, tenant)
-    document = await stored_reading.read_thread(await gateway.store(), key)
-    if document is None:
-        raise unknown_thread(thread_id)
-    if not inline:
-        return key, document
-    with bounded_answer("format=thread without `inline` gives the references"):
-        return key, await gateway.contents.inlined(key, document, gateway.settings.gateway_response_bytes)
 
 
 def _matches(if_none_match: str | None, tag: str) -> bool:

@@ -25,6 +25,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    false,
 )
 from sqlalchemy.dialects.postgresql import TSVECTOR
 
@@ -68,6 +69,7 @@ threads = Table(
         "newest", BigInteger
     ),  # the position of its last record in time (`pipeline.stores.threads.rows`); null without one
     Column("asked", Document),  # what the last turn asks for (`pipeline.turns.pending`); null: nothing
+    Column("may_fork", Boolean, nullable=False, server_default=false()),  # a record says what its run follows
     # A record's thread; the threads with an id, of any tenant; all threads in the order of their ids.
     Index("threads_named", "thread_id", "tenant", unique=True),
     Index("threads_updated", "updated_at", "id"),  # a page of all tenants' threads; threads that have expired

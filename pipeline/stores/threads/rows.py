@@ -21,6 +21,7 @@ from pipeline.turns.column_text import column_text, snippet
 from pipeline.turns.event_coverage import Version, ranges_of
 from pipeline.turns.pending import pending
 from pipeline.turns.requests import without_bodies
+from pipeline.turns.run_tree import may_fork
 from pipeline.turns.thread_document import GIVEN_UP, agent_configs, interruption, outgoing, role, span
 from topics import json_text, turn_record
 from topics.json_text import list_of, object_of
@@ -235,6 +236,7 @@ class ThreadRow(NamedTuple):
     updated_at: int
     newest: int | None
     asked: str | None
+    may_fork: int  # `run_tree.may_fork` of any of its records, also of replaced ones; SQLite has no booleans
 
 
 def sort_key(rows: RecordRows) -> int:
@@ -281,4 +283,5 @@ def _with(row: ThreadRow, rows: RecordRows) -> ThreadRow:
         updated_at=ended,
         newest=max(sort_key(rows), row.newest or 0),
         asked=turn["asked"] if real else row.asked,
+        may_fork=bool(row.may_fork) or may_fork(rows.record),
     )

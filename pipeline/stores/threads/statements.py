@@ -158,6 +158,11 @@ def refresh_threads(ids: Collection[int]) -> Update:
     return update(threads).where(threads.c.id.in_(sorted(ids))).values(values)
 
 
+def set_may_fork(ids: Collection[int]) -> Update:
+    """Return an UPDATE that marks threads as such that may fork."""
+    return update(threads).where(threads.c.id.in_(sorted(ids))).values(may_fork=True)
+
+
 def records(keys: Sequence[ThreadKey]) -> CompoundSelect[Any]:
     """Return a query of these threads' records, and of others with their links, also of other tenants' namesakes."""
     of_threads = select(turns.c.record).join(threads, turns.c.thread == threads.c.id).where(among(keys))
@@ -187,6 +192,7 @@ TYPES: Final = {
     **dict.fromkeys(COLUMNS, "bigint"),
     **dict.fromkeys(("external_id", "title", "prompt", "model", "asked"), "text"),
     "status": "smallint",
+    "may_fork": "boolean",
     "turns": "integer",
 }
 _ADD_THREADS: Final = {

@@ -30,6 +30,7 @@ from pipeline.stores.threads.summaries import WriteResult
 from pipeline.stores.threads.table_that_follows import Book, PlacedTurn
 from pipeline.turns.content import references
 from pipeline.turns.event_coverage import Ranges, Verdict, Version, ranges_of
+from pipeline.turns.run_tree import may_fork
 from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
 from turnmill.clock import now_ms
@@ -185,6 +186,9 @@ async def _apply(
     if derived:
         await connection.execute(statements.refresh_threads(derived))
         await connection.execute(statements.latest_values(derived, (*LATEST, *NAMED)))
+        forking = {threads[rows.thread].id for rows in changed if may_fork(rows.record)} & derived
+        if forking:
+            await connection.execute(statements.set_may_fork(forking))
     if replaced:
         await _forget_unused(connection, before, books)
 

@@ -74,6 +74,19 @@ def test_show(turnmill: Any, documents: Any, name: str) -> None:
     assert "Sunny." in shown
 
 
+def test_show_a_page(turnmill: Any, documents: Any) -> None:
+    last = documents[CHAT]["turns"][-1]
+    page = json.loads(turnmill("threads", "show", CHAT, "--json", "--last", "1").output)
+    assert (page["turns"], page["next"]) == ([last], None)
+    shown = turnmill("threads", "show", CHAT, "--after", "", "--last", "1").output
+    assert "What is the weather?" in shown
+    assert "Sunny." not in shown
+    turn = shown.rpartition("more: --after ")[2].strip()
+    assert json.loads(turnmill("threads", "show", CHAT, "--json", "--before", turn).output)["turns"] == []
+    assert "Sunny." in turnmill("threads", "show", CHAT, "--after", turn).output
+    assert "meta:turn_id" in str(turnmill("threads", "show", CHAT, "--before", "other").exception)
+
+
 def test_a_query_reads_records_and_changes_nothing(turnmill: Any, documents: Any, store_url: str) -> None:
     rows = [
         json.loads(line) for line in turnmill("store", "sql", "SELECT * FROM turns ORDER BY id").output.splitlines()

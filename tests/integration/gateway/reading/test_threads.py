@@ -10,6 +10,7 @@ from pipeline.dialects import FORMATS
 from pipeline.settings import Settings
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping import erasure
+from pipeline.stores.threads.pages import PIECE
 from pipeline.stores.turns import write_turns
 from pipeline.turns.requests import digest
 from tests.support.gateways import Running, Tokens, client
@@ -116,9 +117,7 @@ async def test_a_branch_of_a_thread_that_forks(http: httpx.AsyncClient, gateway_
 
 
 async def test_the_end_of_a_long_thread(http: httpx.AsyncClient, gateway_settings: Settings) -> None:
-    records = [make_record("chat-l", f"r{n}", seconds=n) for n in range(9)]
-    for record in records:
-        record["turn"]["meta:turn_id"] = record["turn_id"]
+    records = long_thread(9)
     await write(gateway_settings, *records)
     document = (await http.get("/v1/threads/chat-l?turns=2")).json()
     assert [turn["meta:turn_id"] for turn in document["turns"]] == [record["turn_id"] for record in records[-2:]]
@@ -129,6 +128,52 @@ async def test_the_end_of_a_long_thread(http: httpx.AsyncClient, gateway_setting
     problem(await http.get("/v1/threads/chat-l?since_turn=other"), 404, "unknown-turn")
     problem(await http.get("/v1/threads/chat-l?turns=0"), 422, "invalid-parameters")
     problem(await http.get("/v1/threads/chat-l?turns=2&format=vercel-ai"), 400, "bad-request")
+
+
+def long_thread(turns: int) -> list[dict[str, Any]]:
+    records = [make_record("chat-l", f"r{n}", seconds=n) for n in range(turns)]
+    for record in records:
+        record["turn"]["meta:turn_id"] = record["turn_id"]
+    return records
+
+
+async def test_pages_of_a_thread(http: httpx.AsyncClient, gateway_settings: Settings) -> None:
+    records = long_thread(9)
+    records[8]["lineage"] = {"replaces": "r7"}
+    ids = [record["turn_id"] for record in records]
+    await write(gateway_settings, *records)
+
+    async def page(**query: Any) -> tuple[list[int], int | None, int | None]:
+        found = (await http.get("/v1/threads/chat-l", params=query)).json()
+        shown = [ids.index(turn["meta:turn_id"]) for turn in found["turns"]]
+        ends = (None if found[end] is None else ids.index(found[end]) for end in ("previous", "next"))
+        return shown, *ends
+
+    assert await page(last=2) == ([7, 8], 7, None)
+    assert await page(last=2, before=ids[7]) == ([5, 6], 5, 6)
+    assert await page(before=ids[2]) == ([0, 1], None, 1)
+    assert await page(last=3, after="") == ([0, 1, 2], None, 2)
+    assert await page(after=ids[6]) == ([7, 8], 7, None)
+    assert await page(last=2, branch="") == ([6, 8], 6, None)
+    assert await page(last=2, after=ids[1], before=ids[3]) == ([2], 2, 2)
+    messages = (await http.get("/v1/threads/chat-l?last=2&format=openai-chat")).json()
+    assert (len(messages["messages"]), messages["previous"]) == (2, ids[6]), "the newest branch"
+    problem(await http.get("/v1/threads/chat-l?before=other"), 404, "unknown-turn")
+    problem(await http.get("/v1/threads/chat-l?last=1&branch=other"), 404, "unknown-branch")
+    problem(await http.get("/v1/threads/chat-other?last=1"), 404, "unknown-thread")
+    problem(await http.get("/v1/threads/chat-l?last=1001"), 422, "invalid-parameters")
+    problem(await http.get("/v1/threads/chat-l?last=2&turns=2"), 400, "bad-request")
+
+
+async def test_a_long_document_is_sent_piece_by_piece(http: httpx.AsyncClient, gateway_settings: Settings) -> None:
+    await write(gateway_settings, *long_thread(PIECE + 1))
+    whole = await http.get("/v1/threads/chat-l")
+    assert "content-length" not in whole.headers
+    asked_for_as_one = await http.get("/v1/threads/chat-l?inline=true")
+    assert whole.content == asked_for_as_one.content
+    again = await http.get("/v1/threads/chat-l", headers={"If-None-Match": whole.headers["ETag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    assert (await http.get("/v1/threads/chat-l?partial=true")).json() == whole.json()
 
 
 @pytest.mark.parametrize(

@@ -37,10 +37,11 @@ from pipeline.stores.search import threads as stored_threads
 from pipeline.stores.search.hits import SearchQuery, find_turns
 from pipeline.stores.search.threads import list_threads
 from pipeline.stores.search.write import index_some
-from pipeline.stores.threads import agents_and_requests
+from pipeline.stores.threads import agents_and_requests, pages
 from pipeline.stores.threads.agents_and_requests import request_bodies
 from pipeline.stores.threads.feedback import ReceivedFeedback, add_feedback, feedback_of, forget_feedback
 from pipeline.stores.threads.list_statements import ListQuery
+from pipeline.stores.threads.pages import PageWanted, read_page
 from pipeline.stores.threads.reading import (
     WaitingWanted,
     all_documents,
@@ -241,6 +242,8 @@ QUESTIONS: Final[Mapping[str, tuple[Callable[[ThreadStore], Awaitable[Any]], str
     "all threads": (lambda s: read(thread_keys(s)), "threads_named"),
     "all runs": (lambda s: read(stored_runs(s)), "turns_named"),
     "a thread's turns": (lambda s: read_thread(s, KEY), "turns_named"),
+    "a page of a thread": (lambda s: read_page(s, KEY, PageWanted()), "turns_in_time"),
+    "a thread, piece by piece": (lambda s: pages.read_whole(s, KEY), "turns_in_time"),
     "a thread's records": (lambda s: read_records(s, KEY), "turns_named"),
     "a run's events": (lambda s: run_events(s, KEY), "turns_named"),
     "all threads with their turns": (lambda s: read(all_documents(s, ListQuery(tenant=""))), "threads_named"),

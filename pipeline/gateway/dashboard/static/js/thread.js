@@ -10,29 +10,32 @@ import { questions } from "./control.js";
 import { costView } from "./cost.js";
 import { fill, h } from "./dom.js";
 import { finder } from "./find.js";
-import { count, dollars, exact, many, moment, nameOf } from "./format.js";
+import { count, dollars, many, moment, nameOf } from "./format.js";
 import { liveRuns } from "./live.js";
 import { showTree } from "./sub_agents.js";
 import { nested, reveal, showTurns, turnView } from "./turn_view.js";
 import { versionsOf } from "./versions.js";
 
-const PART = 100; // turns that are loaded at once
+const PART = 100; // turns of a page
+const BEFORE = 2; // turns that are shown before a linked one, which may answer them
 const SOON = [1500, 5000, 15_000]; // ms after an answer has come, in which its turn is stored
 
 export async function thread(main, signal, query, state, id) {
   const place = `/v1/threads/${encodeURIComponent(id)}`;
   const whose = { tenant: query.get("tenant") }; // null: nobody has said, and one tenant only should have it
   const branch = { branch: query.get("branch") ?? query.get("turn") ?? "" }; // empty: the newest
-  const wanted = { turns: PART, since_turn: query.get("turn") };
+  const linked = query.get("turn");
+  const shown = { turns: [], agents: {}, previous: null, next: null }; // some turns in a row, of all pages so far
   const head = h("div.thread-head", h("h1", "Thread"));
   const message = h("p.state", { role: "status" }, "Loading…");
-  const earlier = h("button.quiet", { type: "button", hidden: true });
+  const earlier = h("button.quiet", { type: "button", hidden: true, onclick: () => extend("before") }, "Show earlier turns");
+  const later = h("button.quiet", { type: "button", hidden: true, onclick: () => extend("after") }, "Show later turns");
   const turns = h("div.turns");
   const live = h("div.live");
   const asked = questions(id, whose, signal);
   const aside = h("aside.side", { "aria-label": "Sub-agents" });
-  const find = finder(turns, () => (earlier.hidden ? null : everything()), signal);
-  fill(main, h("p.crumbs", h("a", { href: "#/threads" }, "Threads"), " / ", h("span.cut", id)), head, h("div.thread", h("div", message, earlier, turns, asked.element, live), aside));
+  const find = finder(turns, everything, signal);
+  fill(main, h("p.crumbs", h("a", { href: "#/threads" }, "Threads"), " / ", h("span.cut", id)), head, h("div.thread", h("div", message, earlier, turns, later, asked.element, live), aside));
 
   const page = {
     address: (run) => api.threadAddress(encodeURIComponent(id), whose.tenant, { branch: run }),
@@ -42,18 +45,19 @@ export async function thread(main, signal, query, state, id) {
   const again = await againIn(place, whose, page, signal);
   let loading = null;
   let once = false; // more to load
+  let extending = false;
   const open = liveRuns(id, whose, live, signal, state, () => load()); // a run has ended: its turn is stored soon
-  earlier.addEventListener("click", () => {
-    const from = turns.firstElementChild;
-    wanted.turns += PART;
-    load().then(() => from && document.getElementById(from.id)?.scrollIntoView({ block: "start" }));
-  });
   await load();
-  const linked = wanted.since_turn && document.getElementById(`turn-${wanted.since_turn}`);
-  if (linked) {
-    linked.classList.add("linked");
-    reveal(linked);
-  }
+  const target = linked && document.getElementById(`turn-${linked}`);
+  if (target) {
+    target.classList.add("linked");
+    reveal(target);
+  } else if (shown.previous) turns.lastElementChild?.scrollIntoView({ block: "end" }); // the newest first
+  const ends = new IntersectionObserver((seen) => {
+    for (const { target: end, isIntersecting } of seen) if (isIntersecting) extend(end === earlier ? "before" : "after");
+  });
+  [earlier, later].forEach((end) => ends.observe(end));
+  signal.addEventListener("abort", () => ends.disconnect());
 
   function load() {
     once = loading !== null;
@@ -64,23 +68,66 @@ export async function thread(main, signal, query, state, id) {
     return loading;
   }
 
-  function everything() {
-    wanted.turns = null;
-    wanted.since_turn = null;
-    return load();
+  function paged(more) {
+    return api.json(place, { ...whose, ...branch, last: PART, feedback: true, ...more }, signal);
+  }
+
+  /** The first page: the newest turns, or those from a linked one on, and what it may answer. */
+  async function first() {
+    if (!linked) return paged({});
+    const { turns: answered } = await paged({ before: linked, last: BEFORE + 1 });
+    return paged({ after: answered.length > BEFORE ? answered[0]["meta:turn_id"] : "" });
+  }
+
+  /** Takes a page in beside what is shown; the newest one instead of all from its first turn on: an answer may have a new version. */
+  function join(found, side) {
+    const at = shown.turns.findIndex((turn) => turn["meta:turn_id"] === found.turns[0]?.["meta:turn_id"]);
+    const before = { before: [], after: shown.turns }[side] ?? shown.turns.slice(0, Math.max(at, 0));
+    if (side !== "before") shown.next = found.next;
+    if (before.length === 0) shown.previous = found.previous;
+    shown.turns = [...before, ...found.turns, ...(side === "before" ? shown.turns : [])];
+    shown.agents = { ...shown.agents, ...found.agents };
+    shown.document = { ...found, turns: shown.turns, agents: shown.agents };
+  }
+
+  async function extend(side) {
+    const turn = side === "before" ? shown.previous : shown.next;
+    if (!turn || extending) return;
+    extending = true;
+    try {
+      const from = turns.firstElementChild?.id;
+      join(await paged({ [side]: turn }), side);
+      show();
+      if (side === "before") document.getElementById(from)?.scrollIntoView({ block: "start" });
+    } catch (error) {
+      if (signal.aborted) return;
+      message.textContent = error.message;
+      message.classList.add("problem");
+    } finally {
+      extending = false;
+    }
+  }
+
+  async function everything() {
+    for (let left = null; !signal.aborted && (shown.previous || shown.next) && left !== shown.turns.length; ) {
+      left = shown.turns.length; // a page that doesn't come ends it
+      await extend(shown.previous ? "before" : "after");
+    }
   }
 
   async function loadOnce() {
     try {
       const [found, tree, usage] = await Promise.all([
-        api.json(place, { ...whose, ...branch, ...wanted, feedback: true }, signal),
+        shown.turns.length ? (shown.next ? null : paged({})) : first(), // nothing new stands beside old turns
         api.json(`${place}/tree`, whose, signal).catch(() => null),
         api.json(`${place}/usage`, whose, signal).catch(() => ({ turns: {} })),
       ]);
-      message.textContent = found.turns.length ? "" : "This thread has no turns yet";
-      show(found, tree, usage);
+      Object.assign(shown, { tree, usage });
+      if (found) join(found);
+      message.textContent = shown.turns.length ? "" : "This thread has no turns yet";
+      show();
       asked.load();
-      open.stored(new Set(found.turns.filter((turn) => turn.turn_type === "agent").map((turn) => turn["meta:run_id"])));
+      open.stored(new Set(shown.turns.filter((turn) => turn.turn_type === "agent").map((turn) => turn["meta:run_id"])));
     } catch (error) {
       if (signal.aborted) return;
       const coming = error.status === 404 && query.has("live");
@@ -91,14 +138,14 @@ export async function thread(main, signal, query, state, id) {
     }
   }
 
-  function show(found, tree, usage) {
+  function show() {
+    const { document: found, tree, usage } = shown;
     const tenant = whose.tenant ?? tree?.thread.tenant;
     const address = (more) => api.threadAddress(encodeURIComponent(id), whose.tenant, more);
     const here = branch.branch || null;
-    const left = found["meta:earlier"] ?? 0;
-    showHead(found, tree?.thread, usage.total, left, tenant);
-    earlier.hidden = left === 0;
-    earlier.textContent = `Show ${many(Math.min(PART, left), "earlier turn")}${left > PART ? ` of ${exact(left)}` : ""}`;
+    showHead(found, tree?.thread, usage.total, tenant);
+    earlier.hidden = shown.previous === null;
+    later.hidden = shown.next === null;
     const view = {
       document: found,
       usage: usage.turns,
@@ -114,7 +161,8 @@ export async function thread(main, signal, query, state, id) {
     main.classList.toggle("narrow", aside.hidden);
   }
 
-  function showHead(found, summary, used, left, tenant) {
+  function showHead(found, summary, used, tenant) {
+    const isPart = shown.previous !== null || shown.next !== null;
     const outside = found.metadata?.["meta:external_id"] ?? summary?.external_id;
     const title = found.title || summary?.title || outside || nameOf({ agents: Object.values(found.agents ?? {}).map((one) => one.agent_name) });
     document.title = `${title} · Turnmill`;
@@ -126,7 +174,7 @@ export async function thread(main, signal, query, state, id) {
         "div.facts",
         tenant && h("span.chip", tenant),
         outside && outside !== id && h("span", h("span.muted", "conversation "), h("code", outside)),
-        h("span", many(found.turns.length + left, "turn")),
+        h("span", many(isPart && summary ? summary.turns : found.turns.length, "turn")),
         h("span", `${count(summary?.tokens ?? used?.total_tokens)} tokens`),
         used?.total_tokens > 0 && costView(used),
         used?.estimated_cost_usd > 0 && h("span.muted", { title: "Of what broke off before its usage came" }, `≈ ${dollars(used.estimated_cost_usd)} more`),
@@ -137,7 +185,7 @@ export async function thread(main, signal, query, state, id) {
         find,
         foldButton(turns),
         copyButton("Copy link", () => `${location.origin}${location.pathname}${api.threadAddress(found.thread_id, tenant)}`),
-        copyButton("Copy as Markdown", async () => asMarkdown(left ? await api.json(place, { ...whose, ...branch }, signal) : found, title)),
+        copyButton("Copy as Markdown", async () => asMarkdown(isPart ? await api.json(place, { ...whose, ...branch }, signal) : found, title)),
         saveButton("Save as JSON", `${found.thread_id}.json`, () => api.blob(place, whose, signal)),
       ),
     );
