@@ -15,7 +15,7 @@ from pipeline.gateway.access.security import Admin, Reader, TheAdmission
 from pipeline.gateway.problems import OF_STORED, Problem, bounded_answer, documented
 from pipeline.gateway.reading.long_threads import inlined, long_document, page_of, sent
 from pipeline.gateway.routing import JSON, PRIVATE, Labels, Moment, Tenant, ThreadId, facts
-from pipeline.gateway.state import Gateway, TheGateway, TheSlots, unknown_thread
+from pipeline.gateway.state import TheGateway, TheSlots, unknown_thread
 from pipeline.stores.keeping.erasure import erase, erase_user
 from pipeline.stores.search import threads as stored_threads
 from pipeline.stores.threads import reading as stored_reading
