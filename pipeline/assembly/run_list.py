@@ -214,7 +214,7 @@ class RunList:
         run.imported = run.imported or info.get("imported") is True
         if told := pairs(info):
             run.labels = tuple(told)
-            if self._is_open(key):
+            if self.is_open(key):
                 self._open.put(key.tenant, key, run)  # it has become larger
         if run.longest is not None and not run.ended:
             run.longest = max(run.longest, at - run.last_at)
