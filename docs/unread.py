@@ -34,6 +34,7 @@ REQUEST: Final = "the history that a request repeats: read for the place of its 
 TRANSPORT: Final = "counts and ids of the transport"
 TIME: Final = "times are those at which events were received"
 CONSTANT: Final = "the same in every message"
+WHOLE: Final = "whether an item is whole: the end of its response tells it"
 REPEATED: Final = "repeats what other events say"
 OPENING: Final = "empty or unfinished as it begins: the end has it whole"
 LABEL: Final = "only ties events together; they are found by another one"
@@ -193,6 +194,7 @@ UNREAD: Final[dict[str, tuple[Unread, ...]]] = {
             "stats.input stats.models.*.input stats.models.*.cached",
         ),
         Unread("the model of the session, which has used nothing", "result", "stats.models.gemini-*"),
+        Unread("the error's words tell it", "result", "error.type"),
     ),
     "gemini-interactions": (
         Unread(TRANSPORT, "error interaction.* step.*", "event_id"),
@@ -326,7 +328,7 @@ UNREAD: Final[dict[str, tuple[Unread, ...]]] = {
         Unread(
             "the finished item has it",
             "raw_response_event/*",
-            "data.part data.annotation data.annotation_index data.delta data.code",
+            "data.part data.annotation data.annotation_index",
         ),
         Unread(
             "settings of the request",
@@ -342,6 +344,8 @@ UNREAD: Final[dict[str, tuple[Unread, ...]]] = {
             "raw_response_event/response.completed raw_response_event/response.output_item.done",
             "*.content[].type *.role *.summary[].type",
         ),
+        Unread(WHOLE, "raw_response_event/*", "data.response.output[].status data.item.status"),
+        Unread("the id of a message: its texts are found by their places", "*output_item.done", "data.item.id"),
         Unread("the tools of an MCP server: no part of the answer", "*output_item.done", "data.item.tools"),
         Unread("the agent as it is set up", "agent_updated_stream_event", "new_agent.*"),
         Unread(
@@ -373,7 +377,7 @@ UNREAD: Final[dict[str, tuple[Unread, ...]]] = {
             "raw_model_stream_event/response_done",
             "data.response.output[].* data.response.providerData data.response.usage.requestUsageEntries",
         ),
-        Unread(LABEL, "raw_model_stream_event/*", "data.itemId data.event.item_id data.event.summary_index"),
+        Unread(LABEL, "raw_model_stream_event/*", "data.itemId data.event.output_index data.event.summary_index"),
         Unread(TRANSPORT, "raw_model_stream_event/model", "source data.event.sequence_number"),
         Unread("the finished item has it", "raw_model_stream_event/model", "data.event.part"),
         Unread(
@@ -391,6 +395,9 @@ UNREAD: Final[dict[str, tuple[Unread, ...]]] = {
         ),
         Unread("`rawItem` has what the model is told", "run_item_stream_event", "item.output item.executionStatus"),
         Unread("`item` tells what it is", "run_item_stream_event", "name"),
+        Unread(WHOLE, "raw_model_stream_event/model", "data.event.response.output[].status data.event.item.status"),
+        Unread(WHOLE, "run_item_stream_event", "item.rawItem.status"),
+        Unread("the id of a message: its texts are found by their places", "run_item_stream_event", "item.rawItem.id"),
         Unread("the agent that spoke last", "run_item_stream_event", "item.sourceAgent"),
     ),
     "openai-chat": (
@@ -403,7 +410,9 @@ UNREAD: Final[dict[str, tuple[Unread, ...]]] = {
     ),
     "openai-realtime": (
         Unread(TRANSPORT, "*", "event_id"),
-        Unread(LABEL, "response.*", "item_id output_index response_id content_index"),
+        Unread(LABEL, "response.*", "item_id output_index response_id content_index call_id name"),
+        Unread(CONSTANT, "response.done", "response.output[].content[].type"),
+        Unread("the session's update has them", "session.created", "session.instructions"),
         Unread("an item of the model: its response has it, too", "conversation.item.*", "item.*"),
         Unread("how much of the audio was played", "conversation.item.truncated", "audio_end_ms content_index item_id"),
         Unread("what the account may still ask", "rate_limits.updated", "rate_limits"),
@@ -452,7 +461,13 @@ UNREAD: Final[dict[str, tuple[Unread, ...]]] = {
         Unread(TIME, "*", "timestamp part.time.start part.state.time"),
         Unread("names the thread where its publisher does not", "*", "sessionID part.sessionID"),
         Unread("the sum of the others", "step_finish", "part.tokens.total"),
-        Unread("the error's words tell it", "error", "error.name"),
+        Unread(
+            "the error's words tell it",
+            "error",
+            "error.name error.data.isRetryable error.data.metadata error.data.responseBody error.data.responseHeaders"
+            " error.data.statusCode",
+        ),
+        Unread("a state of the folder, in opencode's own copy", "step_start step_finish", "part.snapshot"),
     ),
     "pi-agent": (
         Unread(TIME, "message_start/* message_update/*", "message.timestamp message.durationMs"),

@@ -21,9 +21,9 @@ from typing import Any, Final
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Shown, StreamEnd
 from pipeline.dialects import steps
-from pipeline.dialects.wire_values import call_arguments
+from pipeline.dialects.wire_values import call_arguments, text_or_none
 from pipeline.turns.tokens import counts
-from topics.json_text import Fields
+from topics.json_text import Fields, object_of
 
 
 def _take(builder: Builder, event: Fields) -> None:
@@ -46,6 +46,7 @@ def _take(builder: Builder, event: Fields) -> None:
             steps.notice(builder, text)
         case {"type": "result", "status": status}:
             if status != "success":
+                builder.error_text = text_or_none(object_of(event.get("error")).get("message")) or builder.error_text
                 steps.take_back(builder, repeated=True)
             steps.over(builder, "complete" if status == "success" else "error", _usage(builder, event.get("stats")))
         case {"type": kind}:

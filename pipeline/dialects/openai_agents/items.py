@@ -26,25 +26,30 @@ def parts(item: Fields) -> list[Fields]:
     """Return the parts of a whole item; none if it is not part of a response. Raises TypeError for a malformed call."""
     if is_beside(item):
         return []
-    if item["type"] in NAMED and not isinstance(item.get("name"), str):
+    kind = _kind(item)
+    if kind in NAMED and not isinstance(item.get("name"), str):
         raise TypeError("a call has a name")
-    if item["type"].endswith("_call") and not isinstance(item.get("call_id") or item.get("id"), str):
+    if kind.endswith("_call") and not isinstance(item.get("call_id") or item.get("id"), str):
         raise TypeError("a call has an id")
     return parts_of(item)
 
 
 def is_beside(item: Fields) -> bool:
     """Return True if the item is kept as a system message. A search for tools is a call if the client makes it."""
-    kind = item["type"] + ""
+    kind = _kind(item)
     if kind == "tool_search_call":
         return item.get("execution") != "client"
     return kind not in READERS and kind not in OWN_TOOLS
 
 
+def _kind(item: Fields) -> str:
+    return str(item.get("type") or "message")
+
+
 def sources(item: Fields) -> list[tuple[str, Fields]]:
     """Return citations of a message as (event type, data) of system messages."""
     sources: list[tuple[str, Fields]] = []
-    for piece in objects(item.get("content")) if item["type"] == "message" else ():
+    for piece in objects(item.get("content")) if _kind(item) == "message" else ():
         for note in objects(piece.get("annotations")):
             if isinstance(note.get("url"), str):
                 sources.append(("source.url", _note_with_id(note["url"], note, url=note["url"])))
