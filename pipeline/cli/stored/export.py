@@ -41,7 +41,6 @@ EXPORTED: Final = "thread.export"
 @click.option("--repeat-user-prompt", is_flag=True, help="Threads: begin agent turns with the user's words.")
 @click.option("--partial", is_flag=True, help="With what interrupted turns had shown and do not keep, marked.")
 @click.option("--requests", is_flag=True, help="Threads: include the requests to models, as `meta:requests`.")
-@selection.branch_option
 @selection.filters
 @click.option("--feedback", metavar="NAME>=VALUE", help="Only threads, or turns of data sets, with such feedback.")
 @click.option("--tool", help="Only threads in which this tool was called.")
@@ -56,7 +55,6 @@ EXPORTED: Final = "thread.export"
 def export(
     ids: Sequence[str],
     form: str,
-    branch: str | None,
     out: Path | None,
     tenant: str | None,
     feedback: str | None,
@@ -73,12 +71,14 @@ def export(
     `--for-version` and `--viewing-agent` are for pydantic-ai. With `--partial`, messages with content that interrupted
     turns had shown are marked: in a thread by `meta:partial`, else by their places in {"partial": [2]}.
 
-    Of a thread that forks, `thread` has all branches, other formats the newest one, or that of --branch.
+    Of a thread that forks, `thread` has all branches, other formats the newest, or that with the run of --branch;
+    without ID, --branch is that of a project.
 
     `sft`, `dpo` and `atif` are data sets: `sft` has a line for each complete agent turn, with the turns before it and
     the model's request; `dpo` for each answer with versions that feedback ranks; `atif` a trajectory for each thread.
     """
-    wanted = {name: options.pop(name) for name in (*selection.FILTERS, "since", "until")}
+    branch = options.pop("branch") if ids else None
+    wanted = {name: options.pop(name, None) for name in (*selection.FILTERS, "since", "until")}
     filtered = [name for name, value in {**wanted, "tool": tool}.items() if value is not None]
     try:
         criterion = None if feedback is None else condition(feedback)
