@@ -58,8 +58,12 @@ async def apply_topics(settings: Settings, *, grow: bool = False) -> list[Change
         return changes
 
 
+class MissingTopics(BrokerError):
+    """The broker answers, and lacks topics."""
+
+
 async def check_topics(settings: Settings) -> None:
-    """Raise BrokerError if a topic or an API is missing, or if topics that are keyed by thread differ in partitions."""
+    """Raise MissingTopics, or BrokerError if an API is missing, or topics keyed by thread differ in partitions."""
     if reason := await refusal(settings):
         raise reason
     async with connected(settings) as client:
@@ -67,7 +71,10 @@ async def check_topics(settings: Settings) -> None:
         counts = {name: len(rows) for name, rows in (await partitions_of(client, names)).items()}
     if missing := [name for name in names if name not in counts]:
         listed = ", ".join(missing)
-        raise BrokerError(f"{settings.brokers} has no topic {listed}: `turnmill topics apply` creates them")
+        raise MissingTopics(
+            f"{settings.brokers} has no topic {listed}: `turnmill topics apply` creates them, if "
+            f"TURNMILL_TOPIC_PREFIX={settings.topic_prefix} is right"
+        )
     if len(set(counts.values())) > 1:
         listed = ", ".join(f"{name} {count}" for name, count in counts.items())
         raise BrokerError(

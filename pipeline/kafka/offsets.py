@@ -20,6 +20,7 @@ from turnmill.ending import stopped
 from turnmill.errors import BrokerError
 from turnmill.kafka.client import client_options
 from turnmill.kafka.client_log import below_warning, client_log
+from turnmill.kafka.probe import why_silent
 from turnmill.kafka.refusal import refusal
 from turnmill.settings import BrokerSettings
 
@@ -51,7 +52,8 @@ async def connected(settings: BrokerSettings) -> AsyncIterator[Any]:
                 raise reason from error
             raise BrokerError(
                 f"no Kafka broker answers at {settings.brokers}: `turnmill up` starts one for development, "
-                "or set TURNMILL_BROKERS to the address of yours"
+                "or set TURNMILL_BROKERS to the address of yours "
+                f"({await asyncio.to_thread(why_silent, settings.broker_list[0])})"
             ) from error
         try:
             async with asyncio.timeout(CALL_TIMEOUT):

@@ -179,10 +179,9 @@ class Control:
             await reader.close()
 
     async def _of_gateway(self) -> AsyncIterator[bytes]:
-        import httpx  # noqa: PLC0415  # for those who publish over HTTP
+        from turnmill.gateway_call import client, library  # noqa: PLC0415  # for those who publish over HTTP
 
-        from turnmill.gateway_call import client  # noqa: PLC0415  # as above
-
+        httpx = library()
         async with client(self._settings, httpx.Timeout(None, connect=10.0)) as http:
             while True:
                 try:

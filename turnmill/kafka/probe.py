@@ -43,6 +43,21 @@ def ask(address: str, timeout: float = 1.0) -> Answer | None:
         return None
 
 
+def why_silent(address: str, timeout: float = 1.0) -> str:
+    """Return why no Kafka broker answers at host:port."""
+    try:
+        socket.create_connection(host_port(address), timeout).close()
+    except socket.gaierror:
+        return f"no address is known for {host_port(address)[0]}: is the name right?"
+    except ConnectionRefusedError:
+        return "nothing listens there"
+    except TimeoutError:
+        return f"no answer within {timeout:g} s: is the address right, and does a firewall let us through?"
+    except OSError as error:
+        return error.strerror or str(error)
+    return "what listens there does not speak Kafka, or not in time"
+
+
 def _parse(data: bytes) -> Answer:
     stream = BytesIO(data)
 

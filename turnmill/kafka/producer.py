@@ -10,6 +10,7 @@ from aiokafka import AIOKafkaProducer, errors
 from turnmill.errors import BrokerError
 from turnmill.kafka.client import client_options
 from turnmill.kafka.client_log import RARELY, client_log
+from turnmill.kafka.probe import why_silent
 from turnmill.kafka.refusal import refusal
 from turnmill.settings import ClientSettings
 from turnmill.wire.envelope import Headers
@@ -77,7 +78,10 @@ async def connected(settings: ClientSettings, topic: str) -> KafkaProducer:
                 await producer.client.force_metadata_update()  # of all topics, as it names none yet
     except (errors.KafkaError, OSError, TimeoutError) as error:
         await _disconnect(producer)
-        raise await refusal(settings) or BrokerError(wrong) from error
+        reason = await refusal(settings)
+        if reason is None and not producer.client.cluster.brokers():
+            wrong += f" ({await asyncio.to_thread(why_silent, settings.broker_list[0])})"
+        raise reason or BrokerError(wrong) from error
     except BaseException:
         await _disconnect(producer)
         raise

@@ -9,19 +9,18 @@ The gateway answers when all records are safe. Only the token determines the ten
 import asyncio
 from collections import deque
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from turnmill.errors import BrokerError, CallerError
-from turnmill.extras import HTTP, install
-from turnmill.gateway_call import client, detail_of
+from turnmill.errors import BrokerError
+from turnmill.gateway_call import client, detail_of, library
 from turnmill.limits import REFUSALS
 from turnmill.settings import PREFIX, ClientSettings
 from turnmill.wire.envelope import Headers
 
-try:
+if TYPE_CHECKING:
     import httpx
-except ModuleNotFoundError as error:
-    raise CallerError(f"{PREFIX}PUBLISH_URL needs httpx: {install(HTTP)}") from error
+else:
+    httpx = library()
 
 PATH: Final = "/v1/records"
 BATCH_BYTES: Final = 1_000_000  # of a request; a larger record is sent by itself

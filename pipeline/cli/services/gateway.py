@@ -15,10 +15,13 @@ from pipeline.gateway.access.principal import SCOPES, Scope
 from pipeline.gateway.access.token_table import VARIABLE, new_token
 from pipeline.gateway.serving.app import create_app
 from pipeline.gateway.serving.server import STOP_TIMEOUT, Server, listen, url_of
+from pipeline.kafka.admin import MissingTopics, check_topics
 from pipeline.observability.logs import set_up
 from pipeline.settings import Settings, load
 from pipeline.worker.processes import memory as process_memory
-from turnmill.kafka.refusal import refusal
+from turnmill.errors import BrokerError
+
+log = logging.getLogger(__name__)
 
 SWITCH_AFTER: Final = 0.001  # seconds for which a computing thread may delay the event loop
 # A collection of 50,000 objects takes 13 ms, at times 65, in which no reader gets anything.
@@ -66,10 +69,17 @@ def token(name: str, scopes: tuple[str, ...], tenant: str | None) -> None:
 
 
 async def serve(settings: Settings, dev: Path | None = None) -> None:
-    """Serve until a signal; wait for a broker that is away. Raises CallerError if the broker refuses us."""
+    """Serve until a signal; wait for a broker that is away.
+
+    Raises CallerError if the broker refuses us, MissingTopics if it lacks topics, as under a wrong prefix.
+    """
     app = create_app(settings, dev)
-    if reason := await refusal(settings):
-        raise reason
+    try:
+        await check_topics(settings)
+    except MissingTopics:
+        raise
+    except BrokerError as error:
+        log.warning("%s", error)
     listening = listen(settings.gateway_host, settings.gateway_port)
 
     def stopping() -> None:

@@ -1,7 +1,6 @@
 """`turnmill budgets`, `webhooks` and `feedback`: what is used, what waits, and what people said of threads."""
 
-from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any
 
 import click
 from rich.table import Table
@@ -17,10 +16,7 @@ from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads.feedback import feedback_of, newest_feedback
 from pipeline.stores.usage.budgets import states
 from topics import json_text
-from topics.feedback import FeedbackRecord
 from turnmill.clock import now_ms
-
-EVERY: Final = "all"  # tenants, agents or models, where none is named
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 
@@ -37,17 +33,9 @@ def budgets(*, as_json: bool) -> None:
         known = await states(store, load_running().budget_list, now_ms())
         return {"budgets": [shown_state(state).model_dump() for state in known]}
 
-    found = asked("/v1/budgets") or selection.in_store(here)
-    rows = (
-        (
-            *(budget["name"], *(budget[name] or EVERY for name in ("tenant", "agent", "model"))),
-            *(f"{budget['used']:,g} of {budget['limit']:,g} {budget['unit']}", f"{budget['ratio']:.0%}"),
-            *(budget["per"], budget["end"]),
-        )
-        for budget in found["budgets"]
-    )
-    head = ("budget", "tenant", "agent", "model", "used", "", "per", "until")
-    _print(found, head, rows, "there are no budgets: TURNMILL_BUDGETS sets them (docs/budgets.md)", as_json=as_json)
+    names = ("name", "tenant", "agent", "model", "used", "limit", "unit", "ratio", "per", "end")
+    none = "there are no budgets: TURNMILL_BUDGETS sets them (docs/budgets.md)"
+    _print(asked("/v1/budgets") or selection.in_store(here), names, none, as_json=as_json)
 
 
 @click.command(short_help="List webhooks, and how many events wait for each.")
@@ -61,13 +49,9 @@ def webhooks(*, as_json: bool) -> None:
     async def here(store: ThreadStore) -> dict[str, Any]:
         return (await listed_webhooks(store, load_running().webhook_list)).model_dump()
 
+    none = "there are no webhooks: docs/webhooks.md says how they are set up"
     found = asked("/v1/webhooks") or selection.in_store(here)
-    rows = (
-        (hook["id"], hook["url"], hook["tenant"] or EVERY, ", ".join(hook["events"]), f"{hook['waiting']:,}")
-        for hook in found["webhooks"]
-    )
-    head = ("webhook", "address", "tenant", "events", "waiting")
-    _print(found, head, rows, "there are no webhooks: docs/webhooks.md says how they are set up", as_json=as_json)
+    _print(found, ("id", "url", "tenant", "events", "waiting"), none, as_json=as_json)
 
 
 @click.command(short_help="Show feedback on a thread, or the newest.")
@@ -79,30 +63,30 @@ def webhooks(*, as_json: bool) -> None:
 def feedback(thread: str | None, name: str | None, limit: int, tenant: str | None, *, as_json: bool) -> None:
     """Show the feedback on thread ID, oldest first; without ID, the newest of all threads."""
 
-    async def here(store: ThreadStore) -> list[FeedbackRecord]:
+    async def here(store: ThreadStore) -> dict[str, Any]:
         if thread is None:
-            return await newest_feedback(store, name, tenant, limit)
+            return {"feedback": await newest_feedback(store, name, tenant, limit)}
         key = await selection.find_thread(store, thread, tenant)
         of_thread = (await feedback_of(store, [key]))[key]
-        return [record for record in of_thread if name in (None, record["name"])][-limit:]
+        return {"feedback": [record for record in of_thread if name in (None, record["name"])][-limit:]}
 
-    found = selection.in_store(here)
-    rows = (
-        (
-            *(short_time(record["at"]), record["thread_id"], record.get("turn_id") or record.get("run_id") or ""),
-            *(record["name"], json_text.dumps(record["value"]), record.get("by", ""), record.get("comment", "")),
-        )
-        for record in found
-    )
-    head = ("at", "thread", "of turn or run", "name", "value", "by", "comment")
-    _print({"feedback": found}, head, rows, "no feedback is stored", as_json=as_json)
+    names = ("at", "thread_id", "turn_id", "run_id", "name", "value", "by", "comment")
+    _print(selection.in_store(here), names, "no feedback is stored", as_json=as_json)
 
 
-def _print(found: Any, head: Iterable[str], rows: Iterable[Iterable[str]], none: str, *, as_json: bool) -> None:
+def _print(found: dict[str, Any], names: tuple[str, ...], none: str, *, as_json: bool) -> None:
+    """Print a JSON object whose first member is a list of objects: as it is, or these members as a table."""
     if as_json:
         click.echo(json_text.dumps(found))
         return
-    table = Table(*head, box=None, pad_edge=False)
-    for row in rows:
-        table.add_row(*(Text(plain(cell)) for cell in row))
+    table = Table(*names, box=None, pad_edge=False)
+    for row in next(iter(found.values())):
+        cells = (short_time(row[name]) if name == "at" else row.get(name) for name in names)
+        table.add_row(*("" if cell is None else Text(plain(_words(cell))) for cell in cells))
     wide_console().print(table if table.rows else none)
+
+
+def _words(cell: Any) -> str:
+    if isinstance(cell, list):
+        return ", ".join(cell)
+    return cell if isinstance(cell, str) else json_text.dumps(cell)

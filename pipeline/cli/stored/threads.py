@@ -12,6 +12,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
+from pipeline.cli.options import Moment
 from pipeline.cli.output import many, wide_console
 from pipeline.cli.running import load_running
 from pipeline.cli.stored import selection
@@ -30,7 +31,6 @@ from pipeline.stores.threads.reading import spawned_threads
 from pipeline.stores.threads.summaries import ThreadPage, ThreadSummary
 from pipeline.turns.partial_turns import with_partials
 from pipeline.turns.searched_text import KINDS, Kind
-from pipeline.turns.times import epoch_ms
 from topics import json_text
 from turnmill.errors import CallerError
 from turnmill.labels import KINDS as LABELS
@@ -232,16 +232,14 @@ async def _family(
 @click.option("--tenant", help="Only turns of this tenant; '': without a tenant.")
 @click.option("--agent", "agent_id", help="Only turns of this agent's runs.")
 @click.option("--role", type=click.Choice(list(ROLES)), help="Only text of this role.")
-@click.option("--since", help="Said at or after: 2026-01-20, 2026-01-20T10:00Z, or milliseconds since 1970.")
-@click.option("--until", help="Said before this time.")
+@click.option("--since", type=Moment(), help="Said at or after this time, or 7d, 12h ago.")
+@click.option("--until", type=Moment(), help="Said before this time.")
 @click.option("--in", "kinds", type=click.Choice(KINDS), multiple=True, help="What is searched; may be repeated.")
 @partial(selection.labels, text="Only turns of runs of this {}.")
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1, MAX_HITS), help="Hits on a page.")
 @click.option("--cursor", help="`next` of the previous page.")
 @click.option("--json", "as_json", is_flag=True, help='Print {"results": […], "next": …}.')
-def search(
-    q: str, since: str | None, until: str | None, kinds: tuple[Kind, ...], *, as_json: bool, **more: Any
-) -> None:
+def search(q: str, kinds: tuple[Kind, ...], *, as_json: bool, **more: Any) -> None:
     """Search conversations: print the newest turns that contain the words, best match first.
 
     QUERY is `word "some words" begin* -without`: all must match; case and accents are ignored. Thoughts and results of
@@ -249,9 +247,8 @@ def search(
     """
     if load_running().search == "off":
         raise CallerError("TURNMILL_SEARCH is off: nothing is kept to search in")
-    within = _moment("--since", since), _moment("--until", until)
     labels = tuple((kind, label) for kind in LABELS if (label := more.pop(kind)) is not None)
-    query = SearchQuery(q, kinds or KINDS[:1], since=within[0], until=within[1], labels=labels, **more)
+    query = SearchQuery(q, kinds or KINDS[:1], labels=labels, **more)
     page = selection.in_store(lambda store: find_turns(store, query))
     if as_json:
         click.echo(json.dumps(asdict(page)))
@@ -264,15 +261,6 @@ def search(
         console.print("nothing of that was said", style="dim")
     if page.next:
         console.print(f"more: --cursor {page.next}", style="dim")
-
-
-def _moment(option: str, value: str | None) -> int | None:
-    if value is None:
-        return None
-    moment = epoch_ms(int(value) if value.isascii() and value.isdigit() else value)
-    if moment is None:
-        raise CallerError(f"{option}: a time is ISO 8601, or milliseconds since 1970")
-    return moment
 
 
 def _readable(snippet: str) -> Text:

@@ -88,7 +88,8 @@ async def test_what_cannot_be_understood_is_refused(
 def test_the_command(gateway_settings: Settings, monkeypatch: pytest.MonkeyPatch, said: None) -> None:
     off = gateway_settings.model_copy(update={"search": "off"})
     for module in (command, selection):
-        monkeypatch.setattr(module, "load", lambda: gateway_settings)
+        monkeypatch.setattr(module, "load_running", lambda: gateway_settings)
+    monkeypatch.setattr(selection, "load", lambda: gateway_settings)
     monkeypatch.setattr(store_command, "load", lambda: off)
 
     def run(*words: str) -> str:
@@ -104,11 +105,11 @@ def test_the_command(gateway_settings: Settings, monkeypatch: pytest.MonkeyPatch
     assert thread_uuid("chat")[0] in shown
     assert "nothing of that was said" in run("search", "goodbye", "--in", "said")
     refused = CliRunner().invoke(cli, ["search", "hello", "--until", "tomorrow"])
-    assert "--until: a time is ISO 8601" in str(refused.exception)
+    assert "is no time: 2026-01-20T16:59:02Z" in refused.output
     assert "deleted the words of 5 turns" in run("store", "index")
     assert "nothing of that was said" in run("search", "hello")
     monkeypatch.setattr(store_command, "load", lambda: gateway_settings)
     assert "indexed 5 turns" in run("store", "index")
     assert "hello" in run("search", "hello")
-    monkeypatch.setattr(command, "load", lambda: off)
+    monkeypatch.setattr(command, "load_running", lambda: off)
     assert "TURNMILL_SEARCH is off" in str(CliRunner().invoke(cli, ["search", "hello"]).exception)

@@ -75,6 +75,13 @@ class Process:
         return await self.process.wait()
 
 
+async def test_a_wrong_prefix_of_topics_is_refused_as_by_the_worker(gateway_settings: Settings) -> None:
+    done = await turnmill(gateway_settings.model_copy(update={"topic_prefix": "wrong"}), "gateway")
+    assert done.returncode == 3
+    assert "has no topic wrong.events" in done.stderr
+    assert "if TURNMILL_TOPIC_PREFIX=wrong is right" in done.stderr
+
+
 async def test_a_gateway_stops_in_order_and_tells_who_deleted(gateway_settings: Settings, tmp_path: Path) -> None:
     made = await turnmill(gateway_settings, "gateway", "token", "ops", "--scope", "admin", "--scope", "read")
     other = await turnmill(gateway_settings, "gateway", "token", "worker", "--scope", "publish")
