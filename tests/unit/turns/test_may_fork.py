@@ -8,7 +8,6 @@ from pipeline.turns.run_tree import may_fork
 from pipeline.turns.thread_document import thread_document
 from tests.support.turn_records import make_record
 
-
 PLACING = ("continues", "replaces", "follows", "checkpoint", "asked", "again", "goes_on")
 
 
