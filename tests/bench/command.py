@@ -3,23 +3,26 @@
 import json
 import os
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Final
 
 import click
 from rich.console import Console
+from rich.table import Table
 
 from pipeline.cli.dev.demo import RECORDINGS
 from pipeline.cli.files.recordings import Stream, files_of, read
 from pipeline.cli.output import wide_console
 from pipeline.settings import load
+from tests.bench import against as revisions
 from tests.bench import report, suite
 from tests.bench.conditions import conditions
 from tests.bench.contenders import CONTENDERS
 from tests.bench.history import TURNS
 from tests.bench.loads import Script
 from tests.bench.results import Suite
+from turnmill.errors import CallerError
 
 PLACES: Final = ", ".join([*suite.MEASUREMENTS, *CONTENDERS])
 
@@ -33,6 +36,8 @@ PLACES: Final = ", ".join([*suite.MEASUREMENTS, *CONTENDERS])
 @click.option("--only", metavar="NAME,…", default="", help=f"Some of: {PLACES}.")
 @click.option("--postgres", metavar="URL", help="A server to measure with, where a database can be made and dropped.")
 @click.option("--turns", default=TURNS, show_default=True, type=click.IntRange(1), help="Of a store or its archive.")
+@click.option("--against", metavar="REV", help="Measure that revision of this repository in turn, and print ratios.")
+@click.option("--targets", is_flag=True, help="With --against: print the targets, too; exit 1 if one is missed.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object with every repetition.")
 @click.option("--markdown", is_flag=True, help="Print the tables as Markdown.")
 @click.option(
@@ -48,6 +53,8 @@ def bench(
     only: str,
     postgres: str | None,
     turns: int,
+    against: str | None,
+    targets: bool,
     as_json: bool,
     markdown: bool,
     into: Path | None,
@@ -57,10 +64,17 @@ def bench(
     Each reader works alone, in a process of its own, on the same records: aiokafka and orjson without any job,
     Turnmill to the turns topic and to a store, and other engines that do the same job. A part that fails is told
     as failed, the others go on, and the exit status is 1. Ctrl-C shows what was measured so far.
+
+    With --against, the figures are others, each measured with that revision and then with this one, as often as --runs
+    says; --only names some of: bare, indexed, tick, open, long, loads.
     """
+    names = [name.strip() for name in only.split(",") if name.strip()]
+    if against is not None:
+        sys.exit(0 if _beside(against, names, runs, targets=targets, as_json=as_json) or not targets else 1)
+    if targets:
+        raise CallerError("--targets are ratios to another revision: name it by --against")
     if into is not None:
         report.put_into(into.read_text(), "")  # raises for a page without marks, before 20 minutes of measuring
-    names = [name.strip() for name in only.split(",") if name.strip()]
     plan = suite.Plan.of(names, everything=everything, peers=peers)
     plan = replace(plan, repetitions=runs, scripts=_fleet(), server=postgres, turns=turns)
     where = conditions()
@@ -81,6 +95,25 @@ def bench(
         into.write_text(report.put_into(into.read_text(), report.markdown(measured, where)))
     if report.failed(measured):
         sys.exit(1)
+
+
+def _beside(revision: str, names: list[str], runs: int, *, targets: bool, as_json: bool) -> bool:
+    """Measure beside another revision, and print; return whether all targets are met."""
+    unknown = [name for name in names if name not in revisions.MEASUREMENTS]
+    if unknown:
+        raise CallerError(f"no {', '.join(unknown)} with --against; there are {', '.join(revisions.MEASUREMENTS)}")
+    rows = [row for row in revisions.ROWS if not names or row.measured_by in names]
+    with Console(stderr=True, highlight=False).status("starting") as status:
+        sides = revisions.other(revision, status.update), revisions.today()
+        measured = revisions.compared(sides, rows, runs, status.update)
+    if as_json:
+        click.echo(json.dumps([{**asdict(one), "met": one.is_met} for one in measured]))
+    else:
+        table = Table("", revision, "today", "ratio", *(("target", "") if targets else ()), box=None, pad_edge=False)
+        for one in measured:
+            table.add_row(*one.cells(targets=targets))
+        wide_console().print(table)
+    return all(one.is_met for one in measured)
 
 
 def _fleet() -> list[Script]:
