@@ -209,6 +209,16 @@ def test_steps_are_a_line_of_time(running: Stage, opened: Open) -> None:
     expect(steps.get_by_role("listitem").first).to_contain_text("$")
 
 
+def test_the_time_of_models_and_tools_is_drawn_when_somebody_looks(running: Stage, opened: Open) -> None:
+    page = opened(f"{running.url}/#/threads/{THREAD}")
+    timeline = page.locator(".fold.timeline").first
+    timeline.locator("summary").click()
+    rows = timeline.get_by_role("listitem")
+    expect(rows.nth(1)).to_contain_text("search_logs")
+    expect(timeline.get_by_role("status")).to_contain_text("steps.")
+    expect(rows.first.locator(".step-bar.model")).to_have_count(1)
+
+
 def test_a_thread_without_words_says_what_it_is(running: Stage, opened: Open) -> None:
     page = opened(f"{running.url}/#/threads?search={forks.NAMELESS}")
     expect(page.locator(".threads .row")).to_have_count(1)

@@ -26,6 +26,7 @@ from pipeline.stores.threads.pages import MAX_PAGE, PAGE, PageWanted
 from pipeline.stores.threads.reading import spawned_threads, thread_summary
 from pipeline.stores.threads.summaries import ThreadPage, ThreadSummary
 from pipeline.turns.requests import named_in, with_bodies
+from pipeline.turns.steps import nested, spawned_by, steps_of
 from pipeline.turns.thread_document import last_turns
 from topics import json_text
 from topics.feedback import shown as shown_feedback
@@ -263,6 +264,27 @@ async def tree(gateway: TheGateway, principal: Reader, thread_id: ThreadId, tena
     for node in level:
         node.more = True
     return top
+
+
+@router.get("/threads/{thread_id}/steps", summary="Where the time of each turn went", responses=OF_STORED)
+@facts("own")
+async def thread_steps(
+    gateway: TheGateway, slots: TheSlots, principal: Reader, thread_id: ThreadId, tenant: Tenant = None
+) -> dict[str, list[dict[str, Any]]]:
+    """Return by `meta:turn_id` the calls of models and tools of each agent's turn, as far as events tell their times.
+
+    Times are milliseconds since 1970; a sub-agent's steps are below the call that began it.
+    """
+    bounded = principal.bounded(tenant)
+    async with slots.reads.taken(bounded):
+        key, store = await gateway.find(thread_id, bounded), await gateway.store()
+        spawned: dict[str, list[dict[str, Any]]] = {}
+        for child in await spawned_threads(store, key):
+            for record in await stored_reading.read_records(store, child.key):
+                if (name := spawned_by(record)) is not None:
+                    spawned.setdefault(name, []).extend(steps_of(record))
+        records = await stored_reading.read_records(store, key)
+        return {record["turn_id"]: steps for record in records if (steps := nested(steps_of(record), spawned))}
 
 
 @router.delete("/threads/{thread_id}", summary="Delete a thread", responses=OF_STORED)

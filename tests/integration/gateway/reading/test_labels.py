@@ -67,6 +67,31 @@ async def test_which_version_of_the_prompt_is_worse(fleet: list[Any], http: http
     }
 
 
+async def test_why_was_a_turn_slow_and_which_tool_failed(gateway_settings: Any, http: httpx.AsyncClient) -> None:
+    """A model of 300 ms, a tool of 5 s that fails, and a model again; the tool is a sub-agent in its own thread."""
+    slow, below = make_record("slow", "r"), make_record("below", "r2", seconds=2)
+    turn, [response] = slow["turn"], slow["turn"]["messages"]
+    call = {"part_kind": "tool-call", "tool_name": "search", "tool_call_id": "c1", "args": {}}
+    result = {**call, "part_kind": "tool-return", "status": "error", "content": "no answer"}
+    asked = {"message_type": "request", "timestamp": "2026-01-20T10:00:06.300Z", "agent_id": "a1", "parts": [result]}
+    turn["messages"] = [{**response, "parts": [call]}, asked, {**response, "timestamp": "2026-01-20T10:00:06.500Z"}]
+    turn["completed_at"] = "2026-01-20T10:00:07.000Z"
+    slow["timings"] = [{"ttft_ms": 250, "duration_ms": 300}, {"ttft_ms": 5_200, "duration_ms": 5_700}]
+    link = {"relation": "spawned_from", "thread_id": slow["thread_id"], "metadata": {"tool_call_id": "c1"}}
+    below |= {"links": [link], "timings": [{"ttft_ms": 100, "duration_ms": 400}]}
+    async with await ThreadStore.open(gateway_settings.store_url) as store:
+        await write_turns(store, [slow, below])
+    answer = (await http.get("/v1/threads/slow/steps")).json()[slow["turn_id"]]
+    begun = 1_768_903_201_000
+    assert [(step["kind"], step["start"] - begun, step["end"] - begun, step["status"]) for step in answer] == [
+        ("model", 0, 300, "complete"),
+        ("tool", 300, 5_300, "error"),
+        ("model", 5_300, 6_000, "complete"),
+    ]
+    [of_sub_agent] = answer[1]["steps"]
+    assert (of_sub_agent["start"] - begun, of_sub_agent["end"] - begun) == (1_000, 1_400)
+
+
 async def test_whose_conversations_and_of_what_project(fleet: list[Any], http: httpx.AsyncClient) -> None:
     wanted = {"user": "user7", "project": "project7", "branch": "branch1", "limit": 100}
     page = (await http.get("/v1/threads", params=wanted)).json()["threads"]

@@ -51,7 +51,7 @@ def marked(record: Any, run: str = "markofrun", **more: Any) -> Any:
     fields: dict[str, Any] = {"tenant": TENANT, "agent_id": "markofagent", "model": "markofmodel1"}
     made = record("markofchat", run, text="markoftext " * 3000, **fields | more)
     made["agents"][0]["agent_name"] = "markofname"
-    made["thread"] |= {"meta:labels": {"user": "markofperson", "branch": "markofbranch", "tags": ["markoftag"]}}
+    made["thread"] |= {"meta:labels": {"user": "markofperson1", "branch": "markofbranch1", "tags": ["markoftag1"]}}
     made["thread"] |= {"title": "markoftitle", "facts": {"markoffact": "markofvalue"}}
     response = made["turn"]["messages"][0]
     response["finish_reason"] = "markofreason"

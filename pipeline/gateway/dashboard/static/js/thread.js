@@ -149,6 +149,7 @@ export async function thread(main, signal, query, state, id) {
     const view = {
       document: found,
       usage: usage.turns,
+      steps: askedOnce(() => api.json(`${place}/steps`, whose, signal)),
       signal,
       address: (turn) => address({ branch: here, turn }),
       asked: askedIn(found.turns, tenant, signal),
@@ -195,4 +196,10 @@ export async function thread(main, signal, query, state, id) {
 
 function tenantLinks(id, tenants) {
   return tenants.map((tenant) => [h("a", { href: api.threadAddress(encodeURIComponent(id), tenant) }, tenant || "no tenant's"), " "]);
+}
+
+/** What is asked for is asked for once. */
+function askedOnce(ask) {
+  let answer = null;
+  return () => { answer ??= ask(); return answer; };
 }

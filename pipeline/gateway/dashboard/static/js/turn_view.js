@@ -5,6 +5,7 @@ import { fill, h, icon } from "./dom.js";
 import { count, dollars, duration, exact, inFull, moment } from "./format.js";
 import { partView, RETURNS, systemEvent } from "./parts.js";
 import { stepsView } from "./steps.js";
+import { timelineView } from "./timeline.js";
 
 /** Turns of runs that another run of this thread started go below it. */
 export function nested(turns) {
@@ -67,6 +68,7 @@ function answer(turn, below, view) {
     view.judged(turn),
     below.length > 0 && h("div.below", { role: "group", "aria-label": "Sub-agents" }, below.map((one) => turnView(one, view))),
     mine?.steps.length > 1 && stepsView(mine.steps),
+    view.steps && timelineView(view.steps, turn["meta:turn_id"]),
     h(
       "footer",
       end && h("span", duration(Date.parse(end) - Date.parse(turn.started_at))),

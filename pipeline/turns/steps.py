@@ -1,0 +1,83 @@
+"""The steps of an agent's turn as time: its calls of models, and the calls of tools between them. Pure.
+
+A step: {"kind": "model" | "tool", "name", "start", "end", "status", …}, times in epoch ms, null where the wire's events
+do not tell them. A model's has `first_token`; a tool's has `tool_call_id`, and under `steps` those of a sub-agent in a
+thread of its own that it has begun.
+
+A response ends with its last event, and its tools begin then. When a tool has answered is known only where the response
+calls no other: a turn keeps when the last of several results came.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from pipeline.turns.asides import is_aside
+from pipeline.turns.partial_turns import PARTIAL, RETRACTED, with_partial
+from pipeline.turns.thread_document import span
+from pipeline.turns.times import epoch_ms
+from topics.json_text import Fields, object_of, objects
+from topics.part_kinds import ANSWERS
+from topics.turn_record import TurnRecord
+
+
+def steps_of(record: TurnRecord) -> list[Fields]:
+    """Return the steps of a record's turn in order, without calls beside the answer; [] where it is no agent's."""
+    turn = record["turn"] or {}
+    if turn.get("turn_type") != "agent":
+        return []
+    since, ended = span(record)  # `since`: the end of the response before, from which on the next one is timed
+    start: int | None = since
+    timings = iter(record.get("timings") or ())
+    steps: list[Fields] = []
+    called: list[Fields] = []  # the calls of the newest response
+    for message in objects(with_partial(turn).get("messages")):
+        at, parts = epoch_ms(message.get("timestamp")), objects(message.get("parts"))
+        if message.get("message_type") == "request":
+            if _answer(called, parts, at):
+                start = at
+        elif message.get("message_type") == "response" and not is_aside(message) and RETRACTED not in message:
+            calls = [part for part in parts if part.get("part_kind") == "tool-call"]
+            step: Fields = {"kind": "model", "name": message.get("model_name"), "start": start, "status": "complete"}
+            if PARTIAL in message:  # with calls it was over, and its end is not known
+                step |= {"first_token": None, "end": None if calls else ended}
+                step["status"] = "complete" if calls else "interrupted"
+            else:
+                timing = next(timings, {})
+                for name, measure in (("first_token", "ttft_ms"), ("end", "duration_ms")):
+                    length = timing.get(measure)
+                    step[name] = None if length is None else since + length
+            called = [_tool(part, step["end"]) for part in calls]
+            steps += [step, *called]
+            since = step["end"] or at or since
+            start = None if called else since
+    return steps
+
+
+def nested(steps: Sequence[Fields], spawned: Mapping[str, Sequence[Fields]]) -> list[Fields]:
+    """Return steps, each with those of the sub-agent that it has begun; `spawned`: by the id of the call."""
+    return [
+        {**step, "steps": spawned[step["tool_call_id"]]} if step.get("tool_call_id") in spawned else step
+        for step in steps
+    ]
+
+
+def spawned_by(record: TurnRecord) -> str | None:
+    """Return the id of the call that began a sub-agent's thread, as its record says; None where it says none."""
+    links = (link for link in objects(record.get("links")) if link.get("relation") == "spawned_from")
+    names = (object_of(link.get("metadata")).get("tool_call_id") for link in links)
+    return next((name for name in names if isinstance(name, str)), None)
+
+
+def _tool(part: Fields, start: int | None) -> Fields:
+    step = {"kind": "tool", "name": part.get("tool_name"), "start": start, "end": None, "status": "unanswered"}
+    return {**step, "tool_call_id": part.get("tool_call_id")}
+
+
+def _answer(called: Sequence[Fields], parts: Sequence[Fields], at: int | None) -> bool:
+    """Note which calls these parts answer, the last of them at the time `at`; return whether they answer any."""
+    answers = {part.get("tool_call_id"): part for part in parts if part.get("part_kind") in ANSWERS}
+    answered = [step for step in called if step["tool_call_id"] in answers]
+    for step in answered:
+        part = answers[step["tool_call_id"]]
+        step["status"] = "retry" if part["part_kind"] == "retry-prompt" else part.get("status", "success")
+        step["end"] = at if len(called) == 1 else None
+    return bool(answered)
