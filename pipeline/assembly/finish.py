@@ -28,7 +28,9 @@ def finish(
     keep_telemetry: bool = False,
     keep_requests: bool = False,
 ) -> list[TurnRecord]:
-    """Return the records of a run of `events` events, in order, at least one. The builder can't be used again.
+    """Return the records of a run of `events` events, in order. The builder can't be used again.
+
+    There is at least one, except for a trace that calls no model.
 
     `missing`: the ranges of seq that are not among these events.
 
@@ -54,10 +56,12 @@ def finish(
     for number, native in enumerate(builder.native):
         turns.append((str(number or ""), native, []))
     records = [_record(builder, ordinal, turn, events, ranges, revision, timings) for ordinal, turn, timings in turns]
-    records = records or [{**_record(builder, "", None, events, ranges, revision, []), "at": bounded(builder.last_at)}]
+    if not (records or builder.scattered):
+        records = [{**_record(builder, "", None, events, ranges, revision, []), "at": bounded(builder.last_at)}]
     for number, record in enumerate(records[1:], 1):
         record["ordinal"] = number
-    _add_facts(builder, records[-1], start)
+    if records:
+        _add_facts(builder, records[-1], start)
     if keep_requests and not builder.native:
         _ask(builder, records)
     for child in builder.children:

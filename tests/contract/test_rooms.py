@@ -36,7 +36,7 @@ BOUNDS = {
 # Words that name nothing: a reader has to look up what they stand for.
 VAGUE = {"one": 900, "found": 600, "place": 400, "own": 300}
 MODULES = 650
-LINES = 86_600  # 84,500 are wanted: fourteen wires took the rest, and older ones are to give it back
+LINES = 88_100  # 84,500 are wanted: fifteen wires took the rest, and older ones are to give it back
 WHOLE_SETTINGS = 40  # modules of which a function takes all settings, so that its signature says nothing
 
 
