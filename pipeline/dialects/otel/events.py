@@ -9,22 +9,35 @@
 Events come in any order, and may come again: the turns are made of all of them, sorted by their times.
 """
 
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Handler, Violation
 from pipeline.dialects.otel.calls import call_of
-from pipeline.dialects.otel.spans import Trace, trace_of
-from pipeline.dialects.otel.turns import builders, groups_of
+from pipeline.dialects.otel.spans import trace_of
+from pipeline.dialects.otel.turns import builders
 from topics.json_text import Fields
 
-EVENTS: Final = "events"  # in the builder's scratch
 OVER: Final = "aborted"  # the end of every trace for assembly, which so takes spans that come later
+
+
+@dataclass(slots=True)
+class Spans:
+    """The events of a trace. `root`, `failed`: a span has come that may be its last, and one that failed.
+
+    `newest`: the call that began last: when, its id, and whether an agent goes on with the results of its calls.
+    """
+
+    events: list[Fields] = field(default_factory=list)
+    root: bool = False
+    failed: bool = False
+    newest: tuple[int, str, bool] = (0, "", False)
 
 
 def begin(builder: Builder) -> None:
     """Begin a trace without spans."""
-    builder.scratch[EVENTS] = []
+    builder.scratch = Spans()
     builder.scattered = builder.facts_only = True
 
 
@@ -38,35 +51,21 @@ def known(builder: Builder, event: Fields) -> None:
             raise Violation(f"{name!r} must be a time in ns, got {event[name]!r:.80}")
     if not isinstance(event["attributes"], dict):
         raise Violation(f"'attributes' must be an object, got {event['attributes']!r:.80}")
-    events: list[Fields] = builder.scratch[EVENTS]
-    events.append(event)
-    if event["type"] == "span" and may_end(event):
-        builder.scratch["root"] = True
-    if builder.scratch.get("root"):
-        builder.ended = OVER if _seems_over(trace_of(events)) else None
-
-
-def may_end(event: Any) -> bool:
-    """Return whether a span may be the last of its trace: it has no parent, is an agent's, or its answer broke off."""
-    trace = trace_of([event])
-    spans = trace.spans.values()
-    return any(not span.parent_id or span.kind == "agent" for span in spans) or any(
-        call_of(span, ()).broken for span in trace.calls
-    )
-
-
-def _seems_over(trace: Trace) -> bool:
-    """Return whether no call of a model is missing: the last has a final answer, or it failed, or its agent did."""
-    for group in groups_of(trace):
-        last = group.calls[-1]
-        if last.calls and group.root is not None and not group.root.failed:
-            return False
-    return True
+    trace, spans = trace_of([event]), builder.scratch
+    roots = [span for span in trace.spans.values() if not span.parent_id or span.kind == "agent"]
+    calls = [call_of(span, ()) for span in trace.calls]
+    spans.events.append(event)
+    spans.root = spans.root or bool(roots) or any(call.broken for call in calls)
+    spans.failed = spans.failed or any(span.failed for span in roots)
+    for call in calls:
+        goes_on = bool(call.calls and call.span.parent_id)
+        spans.newest = max(spans.newest, (call.span.start, call.span.span_id, goes_on))
+    builder.ended = OVER if spans.root and (spans.failed or not spans.newest[2]) else None
 
 
 def finish(builder: Builder, end: str) -> None:
     """Make the turns of all that has come."""
-    builder.children = builders(trace_of(builder.scratch[EVENTS]), builder.context)
+    builder.children = builders(trace_of(builder.scratch.events), builder.context)
 
 
 def unknown(builder: Builder, event: Fields) -> None:

@@ -149,7 +149,7 @@ class Trace:
                 else:
                     calls[span.span_id] = span
         for span, outermost in inner:
-            whole = calls[outermost.span_id]
+            whole = calls.get(outermost.span_id, span)
             told = {name: value for name, value in whole.attributes.items() if value not in FRAMEWORKS}
             logs = (*whole.logs, *span.logs)
             calls[outermost.span_id] = replace(whole, attributes={**span.attributes, **told}, logs=logs)

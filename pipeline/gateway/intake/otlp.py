@@ -21,7 +21,7 @@ from pipeline.gateway.access.security import Sender
 from pipeline.gateway.intake.otlp_events import Signal, body_of, events_of, message
 from pipeline.gateway.intake.uploads import TheUploads
 from pipeline.gateway.problems import KINDS, Problem, documented
-from pipeline.gateway.routing import JSON, Tenant, facts
+from pipeline.gateway.routing import JSON, Tenant
 from pipeline.gateway.state import SMALL_BYTES, Gateway, TheAside, TheGateway
 from topics.json_text import Fields, encoded, present
 from turnmill.errors import InvalidRecord, Reason
@@ -49,7 +49,6 @@ PROBLEMS: Final = documented("bad-request", "too-slow", "too-large", "unsupporte
 
 
 @router.post("/traces", summary="Publish spans", openapi_extra=_documented("Trace"), responses=PROBLEMS)
-@facts("published", strangers=200)
 async def traces(
     request: Request,
     gateway: TheGateway,
@@ -63,7 +62,6 @@ async def traces(
 
 
 @router.post("/logs", summary="Publish log records", openapi_extra=_documented("Logs"), responses=PROBLEMS)
-@facts("published", strangers=200)
 async def logs(
     request: Request,
     gateway: TheGateway,
