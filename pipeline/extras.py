@@ -33,7 +33,11 @@ EXTRAS: Final[dict[str, Extra]] = {
         ),
         ("tools",),
     ),
-    "gateway": Extra("the gateway and its dashboard", ("authlib", "fastapi", "httpx", "jwt", "uvicorn"), ("worker",)),
+    "gateway": Extra(
+        "the gateway and its dashboard",
+        ("authlib", "fastapi", "httpx", "jwt", "opentelemetry.proto", "uvicorn"),
+        ("worker",),
+    ),
     "archive": Extra("`TURNMILL_ARCHIVE`: Parquet, and tables of Iceberg", ("pyarrow", "pyiceberg"), ("worker",)),
     "otlp": Extra(
         "`TURNMILL_OTLP_ENDPOINT`: spans of turns",

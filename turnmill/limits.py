@@ -60,6 +60,9 @@ EVENT_BYTES: Final = 16_777_216
 PUBLISHED_BYTES: Final = 8_388_608
 """The body of a request to `/v1/records`, which the gateway holds in memory as a whole."""
 
+OTLP_BYTES: Final = 16_777_216
+"""The body of a request to `/v1/traces` or `/v1/logs`, also when it is unpacked."""
+
 COMMENT_CHARACTERS: Final = 10_000
 """The comment of a feedback record: each view of its thread contains it."""
 

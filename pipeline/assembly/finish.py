@@ -30,7 +30,9 @@ def finish(
     keep_requests: bool = False,
     labels: Fields | None = None,
 ) -> list[TurnRecord]:
-    """Return the records of a run of `events` events, in order, at least one. The builder can't be used again.
+    """Return the records of a run of `events` events, in order. The builder can't be used again.
+
+    There is at least one, except for a trace that calls no model.
 
     `missing`: the ranges of seq that are not among these events.
 
@@ -60,12 +62,13 @@ def finish(
     records = [
         _record(builder, ordinal, turn, events, ranges, revision, timings, labels) for ordinal, turn, timings in turns
     ]
-    if not records:
-        records = [_record(builder, "", None, events, ranges, revision, [], labels)]
-        records[0]["at"] = bounded(builder.last_at)
+    if not (records or builder.scattered):
+        empty = _record(builder, "", None, events, ranges, revision, [], labels)
+        records = [{**empty, "at": bounded(builder.last_at)}]
     for number, record in enumerate(records[1:], 1):
         record["ordinal"] = number
-    _add_facts(builder, records[-1], start)
+    if records:
+        _add_facts(builder, records[-1], start)
     if keep_requests and not builder.native:
         _ask(builder, records)
     for child in builder.children:

@@ -73,13 +73,15 @@ def close(
         keep_telemetry=keep_telemetry,
         keep_requests=keep_requests,
     )
-    context = builder.context
-    sources = (builder.history, context.request, context.continues, context.replaces)
-    if any(source is not None for source in sources):
-        history = builder.history or run.dialect.history(context.request)
-        linked = lineage(history, context.continues, context.replaces, redacted)
-        if linked:
-            turns[0]["lineage"] = linked
+    first = {(record["thread_id"], record["run_id"]): record for record in reversed(turns)}
+    for each in (builder, *builder.children):
+        context = each.context
+        sources = (each.history, context.request, context.continues, context.replaces)
+        record = first.get((context.thread_id, context.run_id))
+        if record is not None and any(source is not None for source in sources):
+            history = each.history or run.dialect.history(context.request)
+            if linked := lineage(history, context.continues, context.replaces, redacted):
+                record["lineage"] = linked
     return turns, builder
 
 

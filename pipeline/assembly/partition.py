@@ -225,6 +225,8 @@ class Partition:
         closed = self.runs.marks.get(key) if state is REOPENABLE or state is CLOSED else None
         if run is not None:
             known = run.knows(envelope) or (record.offset <= run.last_offset and not run.misses(envelope))
+        elif dialect.wire.unnumbered:
+            known = closed is not None and record.offset <= closed.offset
         else:
             known = closed is not None and envelope["seq"] + len(envelope["events"]) - 1 <= closed.seq
         if known:

@@ -4,8 +4,10 @@
 dropped and counted, early ones wait in a window until the hole before them is filled.
 """
 
+import copy
 import sys
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder, End
@@ -31,6 +33,9 @@ class Run:
 
     A run weighs at most `most`, counted in the order in which its records are applied, so the limit cuts it at the same
     record, however they arrive. `beyond`: this record and all that came after it; None before.
+
+    `seen`: the seqs of the events of a wire that does not number them; `next` is the number of these events then. None:
+    the wire numbers its events.
 
     `expected`: the form of its next record, if that only continues a text; set by `RunStates`.
 
@@ -60,6 +65,7 @@ class Run:
         "read",
         "refusals",
         "revision",
+        "seen",
         "size",
         "spilled",
         "unspilled",
@@ -74,6 +80,7 @@ class Run:
         self.builder = Builder(context, envelope["ts"])
         self.dialect = dialect
         self.next = 0
+        self.seen: set[int] | None = set() if dialect.wire.unnumbered else None
         self.early = SequenceWindow()
         self.gap_at: int | None = None  # broker ms since when the hole before `early` has not been filled
         self.end: End | None = None
@@ -96,6 +103,8 @@ class Run:
     def knows(self, envelope: Envelope) -> bool:
         """Return True if a record has nothing new: its events and its `end` were applied, or wait already."""
         seq, count, end = envelope["seq"], len(envelope["events"]), envelope.get("end")
+        if self.seen is not None:
+            return self.seen.issuperset(range(seq, seq + count)) and (end is None or self.end is not None)
         if seq > self.next:
             return self.early.holds(envelope)
         if seq + count == self.next:
@@ -120,6 +129,10 @@ class Run:
     def take(self, envelope: Envelope, record: Record) -> None:
         """As `feed`, for a record that has something new."""
         self.last_at = max(self.last_at, record.timestamp)
+        if self.seen is not None:
+            self.seen.update(range(envelope["seq"], envelope["seq"] + len(envelope["events"])))
+            envelope = copy.copy(envelope)
+            envelope["seq"] = self.next
         if envelope["seq"] > self.next:
             if self.read is not None:
                 envelope, record = self._without_events(envelope, record)
@@ -311,7 +324,10 @@ class Run:
         return outline(envelope, _size(record), self.dialect), slim
 
     def missing(self) -> list[list[int]]:
-        """Return the holes in the sequence, as [first, last] of each."""
+        """Return the holes in the sequence, as [first, last] of each; 0 stands for the run of an unnumbered wire."""
+        if self.seen is not None:
+            known = sorted(self.seen | {0})
+            return [[before + 1, seq - 1] for before, seq in pairwise(known) if seq > before + 1]
         return self.early.holes(self.next) if self.early else []
 
     def last_seq(self) -> int:
@@ -320,6 +336,8 @@ class Run:
 
     def count(self, missing: Iterable[Sequence[int]]) -> int:
         """Return the number of events seen: all except `missing`, its holes."""
+        if self.seen is not None:
+            return len(self.seen | {0})
         return self.last_seq() + 1 - sum([last - first + 1 for first, last in missing])
 
     def verdict(self) -> str:

@@ -75,12 +75,12 @@ def closing_records(run: Run, builder: Builder, turns: list[TurnRecord]) -> list
             fields = message.fields
             if isinstance(fields.get("usage"), dict) and fields["usage"]:
                 records.append(_derived(child, number, "data-sys-usage", tokens.normal(fields["usage"]), fields))
-    children = {child.context.thread_id: child for child in builder.children}
+    children = {(child.context.thread_id, child.context.run_id): child for child in builder.children}
     for ordinal, record in enumerate(turns):
         turn = record["turn"]
         if turn is not None and turn.get("turn_type") == "agent":
             number = PER_RECORD + ordinal + (record["revision"] << 20)
-            own_builder = children.get(record["thread_id"], run.builder)
+            own_builder = children.get((record["thread_id"], record["run_id"]), run.builder)
             records.append(_derived(own_builder, number, "data-sys-turn", _summary(record, turn), {}))
     return records
 

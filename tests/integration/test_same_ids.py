@@ -32,6 +32,7 @@ WORDS: Final = {"acme": "acme-says-this", "globex": "globex-says-that", "operato
 TENANT: Final = {"acme": "acme", "globex": "globex", "operator": ""}
 
 FACTS: Final = facts_of_routes()
+OTLP = ("/v1/traces", "/v1/logs")  # exporters name the type of their bodies
 ENDLESS: Final = endless_paths(without="follow")  # what is known already comes at once, and then what is new
 # With an id: what a command needs beside it. A command that isn't here takes the id of no thread.
 COMMANDS: Final[dict[str, tuple[str, ...]]] = {
@@ -241,7 +242,9 @@ async def owns(
     status, text = await answer_of(http, method, filled(path, SHARED), query)
     assert not [word for word in others(name) if word in text], (name, method, path, text)
     names_another = "{" in path.replace("{thread_id}", "").replace("{run_id}", "")  # an id that nothing here has
-    expected = 403 if threads == "refused" else 422 if takes_json else 404 if names_another else 200
+    expected = (
+        415 if path in OTLP else 403 if threads == "refused" else 422 if takes_json else 404 if names_another else 200
+    )
     assert status == expected, (name, method, path, status, text)
     if threads == "own":
         assert WORDS[name] in text or (path.endswith("/usage") and '"turns"' in text), (name, method, path, text)

@@ -91,6 +91,7 @@ SNAPSHOTS: Final[dict[str, tuple[Is, ...]]] = {
     "openai-realtime": (of("type", "response.output_item.done"),),
     "openai-responses": (of("type", *RESPONSE, "response.output_item.done"),),
     "opencode": (lambda event: bool(event.get("part")) or event["type"] == "message.part.updated",),
+    "otel": (lambda event: True,),
     "pi-agent": (of("type", "message_update", "message_end", "turn_end", "agent_end"),),
     "pi-proxy": (of("type", "done"),),
     "pydantic-ai": (of("event_kind", "part_start", "part_end", "final_result", "agent_run_result"),),

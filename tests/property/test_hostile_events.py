@@ -45,6 +45,7 @@ FILES = {
     "openai-realtime": "*.jsonl",
     "openai-responses": "*.sse",
     "opencode": "*.jsonl",
+    "otel": "*.jsonl",
     "pi-agent": "*.jsonl",
     "pi-proxy": "*.sse",
     "pydantic-ai": "*.jsonl",

@@ -36,6 +36,14 @@ SDKS: Final = {
     "openai": ("openai==3.57.0",),
     "openai-agents": ("openai-agents==0.24.0", "openai==3.57.0"),
     "openai-and-pydantic-ai": ("pydantic-ai-slim[openai]==2.68.0",),
+    "otel-openinference": (
+        *("openai==3.57.0", "openinference-instrumentation-openai==0.1.66"),
+        *("opentelemetry-sdk==1.45.2", "opentelemetry-exporter-otlp-proto-http==1.45.2"),
+    ),
+    "otel-pydantic-ai": (
+        *("pydantic-ai-slim[openai]==2.68.0", "opentelemetry-sdk==1.45.2"),
+        "opentelemetry-exporter-otlp-proto-http==1.45.2",
+    ),
     "providers": PROVIDERS,
     "providers-over-http": (*PROVIDERS, "httpx==0.28.1"),  # which these SDKs themselves no longer bring
     "model-wires": ("boto3==1.44.8", "ollama==0.6.3", "cohere==7.3.1", "mistralai==3.7.0", "google-genai==3.6.1"),

@@ -152,6 +152,7 @@ RESUMED: Final[dict[str, tuple[str | None, tuple[Resumed, ...]]]] = {
     "openai-realtime": (None, ()),  # the server keeps the session
     "openai-responses": ("openai-responses", (in_request("input", asked=WORDS),)),
     "opencode": (None, ()),  # the server keeps the session, and streams new events alone
+    "otel": (None, ()),  # each span repeats the history, and what is new follows from the spans before
     "pi-agent": (None, ()),  # `agent_end` has the messages of its run alone
     "pi-proxy": ("pi-agent", (in_request("context", "messages", asked=PI_WORDS),)),
     "pydantic-ai": ("pydantic-ai", (of_pydantic_ai,)),

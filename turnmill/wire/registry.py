@@ -36,7 +36,8 @@ class Wire:
     value; one that is no object is published as {"event": null, "data": VALUE}. So is the done marker, which has a
     meaning on such a wire. `as_event`: converts an SDK's event object to a dict, or on a boxed wire to any JSON value.
     It returns LEFT_OUT for an event that repeats others, and unknown values unchanged, which readers then refuse. It
-    may raise InvalidRecord. `holds_objects`: a dict may contain such objects, too.
+    may raise InvalidRecord. `holds_objects`: a dict may contain such objects, too. `unnumbered`: events come from
+    several sources, in any order; the `seq` of each is a number that follows from the event, so it is taken once.
     """
 
     kind: str = "type"
@@ -46,6 +47,7 @@ class Wire:
     untyped: bool = False
     boxed: bool = False
     holds_objects: bool = False
+    unnumbered: bool = False
 
     def event_of(self, event: Any) -> Any:
         """Return an event in its published form, or LEFT_OUT. Raises InvalidRecord."""
@@ -88,6 +90,7 @@ WIRES: Final[dict[str, Wire]] = {
     "openai-realtime": Wire(as_event=openai_responses_event),
     "openai-responses": Wire(done_marker="[DONE]", untyped=True, as_event=openai_responses_event),
     "opencode": Wire(),
+    "otel": Wire(unnumbered=True),
     "pi-agent": Wire(),
     "pi-proxy": Wire(framing="data-lines"),
     "pydantic-ai": Wire(kind="event_kind", as_event=pydantic_ai_event),

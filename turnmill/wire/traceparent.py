@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 HEADER: Final = "traceparent"
+PUBLISHED: Final = "turnmill.published"  # an attribute of spans whose run was published
 FORM: Final = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-[ -~]{0,400})?")
 
 
@@ -60,14 +61,17 @@ def log_ids(thread_id: object, run_id: object, traceparent: object) -> dict[str,
 
 
 def current() -> str | None:
-    """Return the `traceparent` of the program's current span in OpenTelemetry; None where there is none.
+    """Return the `traceparent` of the program's current span in OpenTelemetry, for a run; None where there is none.
 
+    The span is marked, so that a gateway to which it is exported, too, leaves it out: the run's stream says more.
     OpenTelemetry is not imported for this: a program that has not imported it has no span.
     """
     api = sys.modules.get("opentelemetry.trace")
     if api is None:
         return None
-    span = api.get_current_span().get_span_context()
+    current_span = api.get_current_span()
+    span = current_span.get_span_context()
     if not span.is_valid:
         return None
+    current_span.set_attribute(PUBLISHED, True)  # does nothing where the span is not recorded
     return f"00-{span.trace_id:032x}-{span.span_id:016x}-{span.trace_flags:02x}"

@@ -59,7 +59,7 @@ PARTS: Final = (
     Part(
         "uploads",
         services=("intake.uploads:Uploads",),
-        routers=("intake.ingest", "intake.records"),
+        routers=("intake.ingest", "intake.records", "intake.otlp"),
         pools=(pools.SPOOL,),
     ),
     Part(

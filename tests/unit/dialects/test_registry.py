@@ -17,7 +17,7 @@ FOLDER = Path(pipeline.dialects.__file__).parent
 STARTED = {"event": "tool-started", "tool_name": "search"}
 SILENT = "thread-protocol"  # its turns are whole: nothing is shown while they come
 ENDLESS = frozenset(
-    {"google-adk", "openai-agents", "openai-agents-js"}
+    {"google-adk", "openai-agents", "openai-agents-js", "otel"}
 )  # their streams just stop: the publisher says how they ended
 
 # What no reader may stumble over.

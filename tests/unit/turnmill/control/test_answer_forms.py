@@ -18,7 +18,8 @@ def answer(dialect: str, value: Any, kind: str = "approval", **asked: Any) -> An
 
 
 def test_every_wire_whose_runs_are_resumed_has_a_form() -> None:
-    programs = {"acp", "codex", "gemini-cli", "opencode"}  # they ask at their terminal, or their client in the stream
+    # They ask at their terminal, or their client in the stream; spans come when all is over.
+    programs = {"acp", "codex", "gemini-cli", "opencode", "otel"}
     assert FORMS.keys() == WIRES.keys() - {"thread-protocol"} - programs
 
 
