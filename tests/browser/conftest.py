@@ -7,7 +7,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 from pydantic import SecretStr
 
 from tests.browser import chromium, demo_fleet, forks, showcase
-from tests.browser.stage import TROUBLE, Stage, publish, recordings, serving, settled, stage
+from tests.browser.stage import BROKEN, TROUBLE, Stage, publish, recordings, serving, settled, stage
 from tests.browser.watched import PATIENCE, Watched, watched
 from tests.support.gateways import Tokens
 
@@ -27,7 +27,7 @@ def browser() -> Iterator[Browser]:
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """A broker, a worker, a gateway, and runs of the last hours, those that failed among them."""
     with stage(tmp_path_factory.mktemp("stage")) as one:
-        publish(one.settings, [*demo_fleet.history(4), *showcase.runs(), *forks.runs(), *recordings(TROUBLE)])
+        publish(one.settings, [*demo_fleet.history(4), *showcase.runs(), *forks.runs(), *recordings(TROUBLE, BROKEN)])
         settled(one)
         yield one
 

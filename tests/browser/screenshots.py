@@ -17,7 +17,19 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from pipeline.cli.files.recordings import Envelopes, Stream
 from tests.browser import chromium, demo_fleet, forks, showcase
-from tests.browser.stage import FLEET, ROOT, TROUBLE, WIRES, Stage, publish, recordings, settled, stage, streaming
+from tests.browser.stage import (
+    BROKEN,
+    FLEET,
+    ROOT,
+    TROUBLE,
+    WIRES,
+    Stage,
+    publish,
+    recordings,
+    settled,
+    stage,
+    streaming,
+)
 from tests.browser.watched import PATIENCE
 from turnmill.identity import thread_uuid
 
@@ -91,7 +103,7 @@ def fleet(home: Path) -> Iterator[Stage]:
                 going_on.enter_context(streaming(running.settings, now))
         going_on.enter_context(traffic(running))
         time.sleep(20)
-        publish(running.settings, [*recordings(TROUBLE), *POISON])
+        publish(running.settings, [*recordings(TROUBLE, BROKEN), *POISON])
         yield running
 
 

@@ -26,7 +26,8 @@ from turnmill.publish.publisher import Publisher
 
 FLEET = ROOT / "examples" / "fleet"
 WIRES = ROOT / "examples" / "wires"
-TROUBLE = FLEET / "trouble"  # runs that broke off or failed, and records that are refused
+TROUBLE = FLEET / "trouble"  # runs that broke off or failed
+BROKEN = ROOT / "examples" / "broken"  # records that are refused
 
 T = TypeVar("T")
 

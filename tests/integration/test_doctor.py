@@ -34,7 +34,7 @@ async def doctor(settings: Settings, *arguments: str, **variables: str) -> tuple
 
 
 async def test_all_is_well_after_a_fleet(applied_settings: Settings) -> None:
-    done = await turnmill(applied_settings, "publish", str(FLEET), "--json")
+    done = await turnmill(applied_settings, "publish", str(FLEET), str(FLEET.with_name("broken")), "--json")
     runs = json.loads(done.stdout)["runs"]
     worker = WorkerProcess(applied_settings).start()
     try:
