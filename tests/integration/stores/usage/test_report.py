@@ -100,7 +100,7 @@ def rows_of(records: Sequence[Any]) -> list[dict[str, Any]]:
     """The rows of usage of records, with what each report groups by; `tag` as the list of all."""
     rows = []
     for one in records:
-        labels = one["thread"]["meta:labels"]
+        labels = one["thread"].get("meta:labels", {})
         named = {"thread_id": one["thread_id"], "prompt": None, **dict.fromkeys(SINGLE), **labels}
         rows += [row | named | {"tag": labels.get("tags") or [None]} for row in record_rows(one).usage]
     return rows
