@@ -16,11 +16,7 @@ from topics.json_text import Fields
 from topics.turn_record import TurnRecord
 from turnmill.wire.envelope import encode
 
-NAMED = (
-    "pydantic-ai",
-    "mastra",
-    "openinference-langchain",
-)  # each span has the conversation's id
+NAMED = ("pydantic-ai", "openinference-langchain")  # each span has the conversation's id, each call its words
 GRACE = Limits().grace_ms
 
 
