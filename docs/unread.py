@@ -469,6 +469,33 @@ UNREAD: Final[dict[str, tuple[Unread, ...]]] = {
         ),
         Unread("a state of the folder, in opencode's own copy", "step_start step_finish", "part.snapshot"),
     ),
+    "otel": (
+        Unread(
+            "the span has the words, too",
+            "log",
+            "attributes.gen_ai.system body name resource scope scope_version",
+        ),
+        Unread(
+            "repeats what the spans of calls say", "span", "*final_result *pydantic_ai.all_messages *aggregated_usage.*"
+        ),
+        Unread("the answer of the model has the call, with its arguments", "span", "*tool.call.arguments *tool.name"),
+        Unread(
+            "the same in other words",
+            "span",
+            "*agent_name *gen_ai.agent.id *gen_ai.system *model_name *details.cache_read_tokens *finish_reasons"
+            " *logfire.msg",
+        ),
+        Unread(
+            "how a call was made, and how well the provider's cache served",
+            "span",
+            "*agent.call.id *function.invocation.duration *choice.count *pydantic_ai.cache.* *tool.description"
+            " *tool.type",
+        ),
+        Unread("the attributes tell it", "span", "name scope scope_version status"),
+        Unread(
+            TRANSPORT, "span", "dropped_attributes *server.address *server.port *service.instance.id *telemetry.sdk.*"
+        ),
+    ),
     "pi-agent": (
         Unread(TIME, "message_start/* message_update/*", "message.timestamp message.durationMs"),
         Unread(

@@ -65,7 +65,7 @@ class Builder:
     asked: Fields | None = None  # the configuration of the model's call, if the stream itself reports it
     steers: list[tuple[Message | None, Message]] = field(default_factory=list)  # messages of users to the open run
     facts_only: bool = False  # a run without messages makes no agent turn
-    scattered: bool = False  # its turns are those of its children, which have threads and runs of their own
+    scattered: bool = False  # its turns are those of its children, which have other threads and runs
 
     def __post_init__(self) -> None:
         self.began_at = self.first_at = self.last_at = self.at

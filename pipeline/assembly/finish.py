@@ -37,7 +37,7 @@ def finish(
     `missing`: the ranges of seq that are not among these events.
 
     `end` is complete, aborted, error, disconnected, or the interruption's reason (timeout, events_lost). The turns
-    of sub-agents come last, in threads of their own; their dialect has ended them, and they have the `labels` of the
+    of sub-agents come last, in other threads; their dialect has ended them, and they have the `labels` of the
     run that started them.
     """
     context = builder.context

@@ -2,7 +2,7 @@
 
 A step: {"kind": "model" | "tool", "name", "start", "end", "status", …}, times in epoch ms, null where the wire's events
 do not tell them. A model's has `first_token`; a tool's has `tool_call_id`, and under `steps` those of a sub-agent in a
-thread of its own that it has begun.
+thread that it has begun.
 
 A response ends with its last event, and its tools begin then. When a tool has answered is known only where the response
 calls no other: a turn keeps when the last of several results came.

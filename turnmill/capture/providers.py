@@ -176,7 +176,7 @@ HOSTS: Final = tuple(
 )
 
 
-OF_HOST: Final = {"chatgpt.com": "openai"}  # hosts that only the provider's own program calls
+OF_HOST: Final = {"chatgpt.com": "openai"}  # hosts that only the provider's program calls
 
 
 class Providers:

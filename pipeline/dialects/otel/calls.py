@@ -87,7 +87,7 @@ class Call:
 
     @property
     def model(self) -> str | None:
-        """The model that has answered, else the one that was asked."""
+        """The model that has answered, else that which was asked."""
         return self.span.first(MODELS)
 
     @property
@@ -115,7 +115,7 @@ def call_of(span: Span, holders: Sequence[Span]) -> Call:
     """Return the call that a span is about. `holders`: the spans that it is a part of, innermost first."""
     attributes = _dumped(span)
     for log in span.logs:
-        if log["name"] not in (*OLD_EVENTS, CHOICE):
+        if log.get("name") not in (*OLD_EVENTS, CHOICE):
             attributes |= log["attributes"]
     span = replace(span, attributes=attributes | present(span.attributes))
     around = {name: value for holder in reversed(holders) for name, value in holder.attributes.items()}
@@ -165,7 +165,7 @@ def _old_events(span: Span) -> list[Fields]:
 
 def _bodies(span: Span) -> list[tuple[str, Fields]]:
     events = [(str(event.get("name")), object_of(event.get("attributes"))) for event in span.events]
-    return [(str(log["name"]), object_of(log.get("body"))) for log in span.logs] + events
+    return [(str(log.get("name")), object_of(log.get("body"))) for log in span.logs] + events
 
 
 def _answer(span: Span, around: Mapping[str, Any]) -> tuple[Fields, str | None]:

@@ -1,7 +1,7 @@
 """The turns of a trace: which calls of models belong to which run, in which thread, and how each run ended.
 
-A run is what one agent did, with all that it called, or one call of a program without agents. The run of an agent that
-a tool has called is a sub-run in the same thread.
+A run is what an agent did, with all that it called, or a single call of a program without agents. The run of an agent
+that a tool has called is a sub-run in the same thread.
 
 The thread is that of the conversation's id. Where no span has one, it follows from what all traces of a conversation
 repeat: the user's first words, and the first answer to them. A trace of which neither is known is a thread by itself.
@@ -95,9 +95,9 @@ def groups_of(trace: Trace) -> list[Group]:
 
 
 def _root(path: Sequence[Span]) -> tuple[Span | None, Span | None]:
-    """Return the agent of whose run a span with these ancestors is a part, and the one that has begun this run.
+    """Return the agent of whose run a span with these ancestors is a part, and that which has begun this run.
 
-    Agents inside of each other are one run, until a tool comes between; a chain may be the outermost.
+    Agents inside of each other are a single run, until a tool comes between; a chain may be the outermost.
     """
     runs: list[Span | None] = [None]
     for span in path:

@@ -1,4 +1,4 @@
-"""Spans and log records of OpenTelemetry's exporters (OTLP over HTTP), published as runs: a trace is one.
+"""Spans and log records of OpenTelemetry's exporters (OTLP over HTTP), published as runs: each trace a run.
 
 Exporters send a batch again after 429, 502, 503 and 504 alone, and lose it after any other error. Each event has a
 number that follows from it, so a batch that comes again, or elsewhere, changes nothing.
@@ -186,7 +186,7 @@ def _record(event: Fields, tenant: str | None) -> tuple[bytes, bytes]:
 
 
 def _taken(signal: Signal, kind: str, refused: list[str]) -> Response:
-    """Return the answer to a batch, in its own encoding; that is empty if nothing was left out."""
+    """Return the answer to a batch, in the batch's encoding; that is empty if nothing was left out."""
     name = "rejectedSpans" if signal == "traces" else "rejectedLogRecords"
     if kind == JSON:
         partly = {"partialSuccess": {name: str(len(refused)), "errorMessage": refused[0]}} if refused else {}

@@ -1,7 +1,8 @@
 """Long threads over HTTP: a page of a thread, and a whole document that is sent while it is read."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
 
 from fastapi.responses import StreamingResponse
 
@@ -15,6 +16,8 @@ from pipeline.turns.branches import BRANCH
 from topics import json_text
 from topics.json_text import Fields
 from topics.thread_key import ThreadKey
+
+Taken = Callable[[], AbstractAsyncContextManager[None]]  # takes a slot
 
 
 async def page_of(gateway: Gateway, key: ThreadKey, wanted: PageWanted, form: Format) -> tuple[Fields, Fields]:
@@ -36,26 +39,32 @@ async def inlined(gateway: Gateway, key: ThreadKey, document: Fields) -> Fields:
 
 
 async def long_document(gateway: Gateway, key: ThreadKey) -> Whole | None:
-    """Return a thread's document of which the turns are still to be read; None for a thread that is one piece."""
+    """Return a thread's document of which the turns are still to be read; None for a thread that is a single piece."""
     store = await gateway.store()
     summary = await thread_summary(store, key)
     return await read_whole(store, key) if summary is not None and summary.turns > PIECE else None
 
 
-def sent(whole: Whole, tag: str, form: Format, *, partial: bool) -> StreamingResponse:
-    """Return the answer with a whole document, of which some turns are in memory at a time."""
-    return StreamingResponse(_text(whole, form, partial=partial), headers={**PRIVATE, "ETag": tag}, media_type=JSON)
+def sent(whole: Whole, tag: str, form: Format, taken: Taken, *, partial: bool) -> StreamingResponse:
+    """Return the answer with a whole document, of which some turns are in memory at a time, in a slot each time."""
+    text = _text(whole, form, taken, partial=partial)
+    return StreamingResponse(text, headers={**PRIVATE, "ETag": tag}, media_type=JSON)
 
 
-async def _text(whole: Whole, form: Format, *, partial: bool) -> AsyncIterator[str]:
+async def _text(whole: Whole, form: Format, taken: Taken, *, partial: bool) -> AsyncIterator[str]:
     def text_of(turns: list[Fields]) -> str:
         shown = form.printed({**whole.head, "turns": turns}, partial=partial)["turns"]
         return ",".join(map(json_text.dumps, shown))
 
     yield f'{json_text.dumps(whole.head)[:-1]},"turns":['
     comma = ""
-    async for turns in whole.turns():
-        text = await asyncio.to_thread(text_of, turns)
+    pieces = whole.turns()
+    while True:
+        async with taken():
+            turns = await anext(pieces, None)
+            if turns is None:
+                break
+            text = await asyncio.to_thread(text_of, turns)
         if text:
             yield comma + text
             comma = ","

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from functools import partial
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Header, Path, Query, Response
@@ -186,7 +187,7 @@ async def read_thread(
             "bad-request", f"turns, since_turn, requests, feedback: the format {query.format_name} has no such options"
         )
     if query.is_page and (query.turns or query.since_turn is not None):
-        raise Problem("bad-request", "last, before and after make a page: turns and since_turn are no part of one")
+        raise Problem("bad-request", "last, before and after make a page: turns and since_turn are no part of it")
     bounded, bodies = principal.bounded(query.tenant), dict[str, dict[str, Any]]()
     ends: dict[str, Any] = {}
     judged: list[dict[str, object]] | None = None
@@ -210,7 +211,7 @@ async def read_thread(
                 tag = f'"{whole.tag}{"-partial" if query.partial else ""}"'
                 if _matches(if_none_match, tag):
                     return Response(status_code=304, headers={**PRIVATE, "ETag": tag})
-                return sent(whole, tag, form, partial=query.partial)
+                return sent(whole, tag, form, partial(slots.reads.taken, bounded), partial=query.partial)
         if query.is_page:
             branch = query.branch if form.is_document else query.branch or ""
             wanted = PageWanted(query.last or PAGE, query.before or None, query.after, branch)

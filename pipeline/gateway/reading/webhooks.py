@@ -100,7 +100,7 @@ async def list_webhooks(gateway: TheGateway, principal: Admin, tenant: Tenant = 
 
 
 async def listed_webhooks(store: ThreadStore, configured: Iterable[Webhook], tenant: str | None = None) -> WebhookList:
-    """Return the configured webhooks and those of the API; `tenant`: only its own, None: all."""
+    """Return the configured webhooks and those of the API; `tenant`: only those of it, None: all."""
     waiting = await waiting_deliveries(store)
     mine = [hook for hook in (*configured, *await all_webhooks(store, now_ms())) if tenant in (None, hook.tenant)]
     return WebhookList(webhooks=[_shown(webhook, waiting.get(webhook.id, 0)) for webhook in mine])

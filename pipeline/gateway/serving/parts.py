@@ -67,7 +67,7 @@ PARTS: Final = (
         services=("state:StoreSlots",),
         routers=("reading.threads", "reading.runs", "reading.holds", "reading.search", "reading.webhooks"),
         pools=(pools.SEARCHES, pools.READS),
-        unshared={"reading.threads": "in a slot of READS"},
+        unshared=dict.fromkeys(("reading.threads", "reading.long_threads"), "in a slot of READS"),
     ),
     Part("tokens and the audit log", routers=("access.tokens", "access.audit")),
     Part("budgets", services=("budgets.memory:Budgets",), routers=("budgets.routes",)),

@@ -22,7 +22,7 @@ SHOWN: Final = 20  # labels of a kind in a thread's line: those of most of its t
 
 
 def labels_in(record: TurnRecord) -> list[Label]:
-    """Return the labels of a record, which may be a foreign one."""
+    """Return the labels of a record, which may be foreign."""
     known = object_of(record.get("thread")).get(LABELS)
     if known is None:
         return []

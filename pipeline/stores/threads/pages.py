@@ -1,7 +1,7 @@
-"""Reading a long thread piece by piece: a page of its turns, or its whole document, with one piece in memory at a time.
+"""Reading a long thread piece by piece: a page of its turns, or its whole document, with a piece in memory at a time.
 
 Of a thread that may fork, all records are read for the positions of their runs (`pipeline.turns.run_tree`), since any
-two may be versions of each other, and only some names are kept. Of all other threads a page reads its own records.
+two may be versions of each other, and only some names are kept. Of all others a page reads the records of its turns.
 """
 
 import asyncio

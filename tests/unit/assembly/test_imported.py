@@ -36,5 +36,5 @@ def test_an_imported_run() -> None:
 def test_facts_about_the_thread_come_with_the_run() -> None:
     facts = {"title": "Oven", "metadata": {"cwd": "/home/ada"}}
     record = next(turn for turn in out_of({"thread": facts}).turns if "thread" in turn)
-    assert record["thread"] == facts
+    assert record["thread"] == {**facts, "meta:labels": {"project": "ada"}}
     assert "thread" not in out_of({"thread": "Oven"}).turns[-1]

@@ -18,7 +18,8 @@ def small(dialect: str, per_record: int, runs: int = 20) -> Load:
 
 
 @pytest.mark.parametrize("per_record", [1, 8])
-@pytest.mark.parametrize("dialect", STREAMS)
+# A trace has a turn for each agent in it, and the words of its user.
+@pytest.mark.parametrize("dialect", [name for name in STREAMS if name != "otel"])
 def test_each_run_becomes_a_complete_turn(dialect: str, per_record: int) -> None:
     load = small(dialect, per_record)
     partition = Partition(DIALECTS, Limits(), 0)
