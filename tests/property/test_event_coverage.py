@@ -29,7 +29,8 @@ def records_of(dialect: str, events: list[Any], ranges: Ranges) -> list[Envelope
     return [envelope(dialect, events[first : last + 1], first) for first, last in ranges]
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+# Spans have no numbers that follow each other.
+@pytest.mark.parametrize("dialect", [name for name in DIALECTS if name != "otel"])
 @given(held=HELD, kinds=st.lists(KINDS, min_size=31, max_size=31), rng=st.randoms(use_true_random=False))
 def test_whatever_is_missing(dialect: str, held: set[int], kinds: list[str], rng: random.Random) -> None:
     events: list[Any] = [{"type": kind, "title": kind} for kind in kinds]

@@ -132,7 +132,7 @@ def test_whatever_an_event_holds(dialect: str, seed: int) -> None:
     partition.feed([StoredRecord(value, n, START + n) for n, value in enumerate(values)])
     assert partition.open_runs() == 0
     assert not [refused.detail for refused in partition.out.dead if "could not be built" in refused.detail]
-    assert partition.out.turns
+    assert partition.out.turns or dialect == "otel"  # a trace that calls no model has no turn
     records = [turn_record.decode(turn_record.encode(record)) for record in partition.out.turns]
     assert json_text.dumps(thread_document(thread_id, records))
     for record in partition.out.telemetry:

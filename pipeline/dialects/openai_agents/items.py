@@ -24,14 +24,19 @@ NAMES: Final = {
 
 def parts(item: Fields) -> list[Fields]:
     """Return the parts of a whole item; none if it is not part of a response. Raises TypeError for a malformed call."""
+    kind = _kind(item)
     if is_beside(item):
         return []
-    kind = _kind(item)
     if kind in NAMED and not isinstance(item.get("name"), str):
         raise TypeError("a call has a name")
     if kind.endswith("_call") and not isinstance(item.get("call_id") or item.get("id"), str):
         raise TypeError("a call has an id")
-    return parts_of(item)
+    return read(item)
+
+
+def read(item: Fields) -> list[Fields]:
+    """Return the parts of an item, which may lack anything; none if it is not part of a response."""
+    return [] if is_beside(item) else parts_of(item)
 
 
 def is_beside(item: Fields) -> bool:

@@ -7,7 +7,7 @@ from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Violation
 from pipeline.assembly.parts import Message, Part
 from pipeline.dialects import ends
-from pipeline.dialects.openai_agents.items import is_beside, parts, sources
+from pipeline.dialects.openai_agents.items import is_beside, parts, read, sources
 from pipeline.dialects.openai_agents.memory import Memory
 from pipeline.dialects.openai_responses.events import PIECES
 from pipeline.dialects.openai_responses.keys import FAKE_ID, META
@@ -136,7 +136,7 @@ def _open(builder: Builder, response_id: Any) -> Output:
     builder.close_response()
     response = Message("response", builder.at, fields={"agent_id": speaker(builder, memory.agent)})
     builder.messages.append(response)
-    memory.answer = Output(response, read=parts)
+    memory.answer = Output(response, read=read)
     builder.open_text[OPEN] = Part({"part_kind": "text", "content": ""})
     memory.last_id = text_or_none(response_id)
     memory.is_over, memory.is_raw = False, True

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, Literal
 
+from pipeline.dialects.wire_values import text_or_empty
 from topics.json_text import Fields, object_of, objects
 from turnmill.wire.traceparent import PUBLISHED
 
@@ -157,7 +158,7 @@ class Trace:
 
     def conversation(self) -> str | None:
         """Return the conversation's id as the topmost span that has it tells it."""
-        answers = {span.attributes.get("gen_ai.response.id") for span in self.spans.values()}
+        answers = [span.attributes.get("gen_ai.response.id") for span in self.spans.values()]
         for span in sorted(self.spans.values(), key=lambda span: len(self.ancestors(span))):
             for name in CONVERSATIONS:
                 value = span.attributes.get(name)
@@ -189,7 +190,7 @@ def _span(told: Sequence[Fields], logs: Sequence[Fields]) -> Span:
     return Span(
         trace_id=newest["trace_id"],
         span_id=newest["span_id"],
-        parent_id=newest.get("parent_id") or "",
+        parent_id=text_or_empty(newest.get("parent_id")),
         name=str(newest.get("name")),
         scope=str(newest.get("scope")),
         start=newest["start"],
