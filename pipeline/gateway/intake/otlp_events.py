@@ -121,7 +121,7 @@ def _log(log: Fields) -> Fields:
 
 
 def _is_told(value: Any) -> bool:
-    """Return whether there is an id; one of zeros is none (W3C), though some exporters send it."""
+    """Return whether there is an id; zeros alone are none (W3C), though some exporters send them."""
     return bool(value) and set(str(value)) != {"0"}
 
 

@@ -134,7 +134,7 @@ async def read_whole(store: ThreadStore, key: ThreadKey) -> Whole | None:
 
 
 async def derived_of(store: ThreadStore, key: ThreadKey, derive: Callable[[TurnRecord], Made]) -> AsyncIterator[Made]:
-    """Yield what is derived of each record of a thread, in order, with one piece of the thread in memory at a time."""
+    """Yield what is derived of each record of a thread, in order, with a piece of the thread in memory at a time."""
     thread = next(iter(await store.rows(select(threads.c.id).where(is_thread(key)))), None)
     if thread is not None:
         async for some in _made(store, thread.id, lambda rows: [derive(record_of(row.record)) for row in rows]):
