@@ -87,7 +87,7 @@ class Call:
 
     @property
     def model(self) -> str | None:
-        """The model that has answered, else the one that was asked."""
+        """The model that has answered, else that which was asked."""
         return self.span.first(MODELS)
 
     @property

@@ -72,9 +72,9 @@ def chat_messages(value: Any, *, results_wrapped: bool = False) -> list[Fields]:
 
 
 def answer_of(messages: list[Fields]) -> Fields:
-    """Return the model's messages of an answer as a single one: its text, thought and calls; {} if they say nothing.
+    """Return the model's messages of an answer as a whole: its text, thought and calls; {} if they say nothing.
 
-    A stream of Google ADK has a message for each chunk, and then the whole one again.
+    A stream of Google ADK has a message for each chunk, and then the whole again.
     """
     said = [message for message in messages if message["role"] == "assistant"]
     chunks = [message for message in said[:-1] if message.get("finish_reason") == CHUNK_FINISH]
@@ -123,7 +123,7 @@ class _Message:
     results: list[Fields] = field(default_factory=list)
 
     def read(self, value: Any) -> Iterator[Fields]:
-        """Yield a message as those of Chat Completions: each result of a tool is one."""
+        """Yield a message as those of Chat Completions: each result of a tool is a message."""
         message = {"role": "user", "content": value} if isinstance(value, str) else object_of(value)
         for key in WRAPPED:
             if isinstance(message.get(key), dict) and not ("role" in message or "content" in message):

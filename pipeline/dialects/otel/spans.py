@@ -123,7 +123,7 @@ class Trace:
         return min(longer, key=lambda outer: outer.end - outer.start, default=None)
 
     def ancestors(self, span: Span) -> list[Span]:
-        """Return the spans that this one is a part of, innermost first."""
+        """Return the spans that this is a part of, innermost first."""
         path: dict[str, Span] = {}
         at = self.above[span.span_id]
         while at is not None and at.span_id not in path and at is not span:

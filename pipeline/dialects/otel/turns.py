@@ -3,7 +3,7 @@
 A run is what one agent did, with all that it called, or one call of a program without agents. The run of an agent that
 a tool has called is a sub-run in the same thread.
 
-The thread is that of the conversation's id. Where no span has one, it follows from what all traces of a conversation
+The thread is that of the conversation's id. Where no span has any, it follows from what all traces of a conversation
 repeat: the user's first words, and the first answer to them. A trace of which neither is known is a thread by itself.
 So all follows from the spans, and neither from the order in which they came nor from what else was seen.
 """
@@ -97,7 +97,7 @@ def groups_of(trace: Trace) -> list[Group]:
 def _root(path: Sequence[Span]) -> tuple[Span | None, Span | None]:
     """Return the agent of whose run a span with these ancestors is a part, and the one that has begun this run.
 
-    Agents inside of each other are one run, until a tool comes between; a chain may be the outermost.
+    Agents inside of each other are a single run, until a tool comes between; a chain may be the outermost.
     """
     runs: list[Span | None] = [None]
     for span in path:
