@@ -7,6 +7,7 @@ from uuid import UUID, uuid5
 UUID_FORMS = re.compile(r"(urn:uuid:)?\{?[0-9a-fA-F]{8}(-?)([0-9a-fA-F]{4}\2){3}[0-9a-fA-F]{12}\}?")
 # Fixed for ever: stored ids depend on it.
 NAMESPACE = UUID("6f1d6f5e-6f0a-5c0b-9d51-7d3a2b0c4e11")
+TRACE_RUN = re.compile(r"([0-9a-f]{32})(?:\.[0-9a-f]{16})?")  # the id of a trace, and that of a later run's first span
 UUID_TEXT = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
@@ -17,8 +18,14 @@ def thread_uuid(conversation_id: str, tenant: str | None = None) -> tuple[str, s
     """
     if UUID_FORMS.fullmatch(conversation_id):  # UUID() alone takes more: underscores, spaces, other scripts' digits
         return str(UUID(conversation_id)), None
-    namespace = uuid5(NAMESPACE, f"tenant {_utf8(tenant)}") if tenant else NAMESPACE
-    return str(uuid5(namespace, _utf8(conversation_id))), conversation_id
+    namespace = uuid5(NAMESPACE, f"tenant {whole_text(tenant)}") if tenant else NAMESPACE
+    return str(uuid5(namespace, whole_text(conversation_id))), conversation_id
+
+
+def trace_thread(run_id: str, tenant: str | None = None) -> str | None:
+    """Return the id of the thread in which the spans of a trace come, by the id of a run of it; None for other ids."""
+    trace = TRACE_RUN.fullmatch(run_id)
+    return None if trace is None else thread_uuid(f"trace {trace[1]}", tenant)[0]
 
 
 def is_uuid(value: object) -> bool:
@@ -36,6 +43,6 @@ def turn_id(thread_id: str, run_id: str, ordinal: str = "") -> str:
     return f"{digits[:8]}-{digits[8:12]}-5{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:32]}"
 
 
-def _utf8(name: str) -> str:
-    """Return a name with lone surrogates as escapes: JSON can contain them, but a UUIDv5 is made of UTF-8."""
+def whole_text(name: str) -> str:
+    """Return a name with lone surrogates as escapes: JSON can contain them, but UTF-8 and names in envelopes can't."""
     return name.encode("utf-8", "backslashreplace").decode()

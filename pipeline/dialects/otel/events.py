@@ -24,7 +24,7 @@ OVER: Final = "aborted"  # the end of every trace for assembly, which so takes s
 
 @dataclass(slots=True)
 class Spans:
-    """The events of a trace. `root`, `failed`: a span has come that may be its last, and one that failed.
+    """The events of a trace. `root`, `failed`: a span has come that may be its last, and a span that failed.
 
     `newest`: the call that began last: when, its id, and whether an agent goes on with the results of its calls.
     """

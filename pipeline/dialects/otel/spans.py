@@ -158,7 +158,7 @@ class Trace:
 
     def conversation(self) -> str | None:
         """Return the conversation's id as the topmost span that has it tells it."""
-        answers = [span.attributes.get("gen_ai.response.id") for span in self.spans.values()]
+        answers = {span.first(["gen_ai.response.id"]) for span in self.spans.values()}
         for span in sorted(self.spans.values(), key=lambda span: len(self.ancestors(span))):
             for name in CONVERSATIONS:
                 value = span.attributes.get(name)

@@ -3,7 +3,7 @@
 A run is what an agent did, with all that it called, or a single call of a program without agents. The run of an agent
 that a tool has called is a sub-run in the same thread.
 
-The thread is that of the conversation's id. Where no span has one, it follows from what all traces of a conversation
+The thread is that of the conversation's id. Where no span has any, it follows from what all traces of a conversation
 repeat: the user's first words, and the first answer to them. A trace of which neither is known is a thread by itself.
 So all follows from the spans, and neither from the order in which they came nor from what else was seen.
 """

@@ -25,7 +25,7 @@ from pipeline.gateway.routing import JSON, Tenant
 from pipeline.gateway.state import SMALL_BYTES, Gateway, TheAside, TheGateway
 from topics.json_text import Fields, encoded, present
 from turnmill.errors import InvalidRecord, Reason
-from turnmill.identity import thread_uuid
+from turnmill.identity import trace_thread, whole_text
 from turnmill.limits import NAMED_CHARACTERS, OTLP_BYTES, RECORD_BYTES
 from turnmill.wire.envelope import encode
 
@@ -164,7 +164,7 @@ def _pieces(event: Fields) -> Iterator[Fields]:
 
 def _record(event: Fields, tenant: str | None) -> tuple[bytes, bytes]:
     """Return the record of an event. The 52 bits of its `seq` are a hash of all that it says."""
-    thread_id = thread_uuid(f"trace {event['trace_id']}", tenant)[0]
+    thread_id = trace_thread(event["trace_id"], tenant) or ""
     known = {**event["resource"], **event["attributes"]}
     names = {"user": USERS, "environment": ENVIRONMENTS}
     run = {
@@ -175,7 +175,7 @@ def _record(event: Fields, tenant: str | None) -> tuple[bytes, bytes]:
         "v": 1,
         "thread_id": thread_id,
         "run_id": event["trace_id"],
-        "agent_id": (str(event["resource"].get("service.name") or "") or "agent")[:NAMED_CHARACTERS],
+        "agent_id": whole_text(str(event["resource"].get("service.name") or "agent"))[:NAMED_CHARACTERS],
         "seq": int.from_bytes(sha256(encoded(event)).digest()[:8]) >> 12 | 1 << 52,
         "ts": event["start"] // 1_000_000,
         "dialect": DIALECT,

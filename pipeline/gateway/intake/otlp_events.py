@@ -94,7 +94,7 @@ def _span(span: Fields) -> Fields:
         "type": "span",
         "trace_id": _id(span.get("traceId"), 32),
         "span_id": _id(span.get("spanId"), 16),
-        "parent_id": _id(span.get("parentSpanId"), 16) if span.get("parentSpanId") else "",
+        "parent_id": _id(span["parentSpanId"], 16) if _is_told(span.get("parentSpanId")) else "",
         "name": str(span.get("name") or ""),
         "start": _time(span.get("startTimeUnixNano")),
         "end": _time(span.get("endTimeUnixNano")),
@@ -110,8 +110,8 @@ def _log(log: Fields) -> Fields:
     at = _time(log.get("timeUnixNano")) or _time(log.get("observedTimeUnixNano"))
     return {
         "type": "log",
-        "trace_id": _id(log["traceId"], 32) if log.get("traceId") else "",
-        "span_id": _id(log["spanId"], 16) if log.get("spanId") else "",
+        "trace_id": _id(log["traceId"], 32) if _is_told(log.get("traceId")) else "",
+        "span_id": _id(log["spanId"], 16) if _is_told(log.get("spanId")) else "",
         "name": str(log.get("eventName") or attributes.get("event.name") or ""),
         "start": at,
         "end": at,
@@ -120,11 +120,16 @@ def _log(log: Fields) -> Fields:
     }
 
 
+def _is_told(value: Any) -> bool:
+    """Return whether there is an id; zeros alone are none (W3C), though some exporters send them."""
+    return bool(value) and set(str(value)) != {"0"}
+
+
 def _id(value: Any, digits: int) -> str:
     """Return an id in hexadecimal digits. Raises ValueError."""
     text = str(value).lower()
-    if len(text) != digits or not set(text) <= set("0123456789abcdef"):
-        raise ValueError(f"an id has {digits} hexadecimal digits, got {value!r:.80}")
+    if len(text) != digits or not set(text) <= set("0123456789abcdef") or not _is_told(text):
+        raise ValueError(f"an id has {digits} hexadecimal digits that are not all 0, got {value!r:.80}")
     return text
 
 

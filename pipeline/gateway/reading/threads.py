@@ -23,7 +23,7 @@ from pipeline.stores.threads import reading as stored_reading
 from pipeline.stores.threads.agents_and_requests import request_bodies
 from pipeline.stores.threads.feedback import feedback_of
 from pipeline.stores.threads.list_statements import SORTS, UPDATED, ListQuery
-from pipeline.stores.threads.pages import MAX_PAGE, PAGE, PageWanted
+from pipeline.stores.threads.pages import MAX_PAGE, PAGE, PageWanted, derived_of
 from pipeline.stores.threads.reading import spawned_threads, thread_summary
 from pipeline.stores.threads.summaries import ThreadPage, ThreadSummary
 from pipeline.turns.requests import named_in, with_bodies
@@ -31,6 +31,7 @@ from pipeline.turns.steps import nested, spawned_by, steps_of
 from pipeline.turns.thread_document import last_turns
 from topics import json_text
 from topics.feedback import shown as shown_feedback
+from topics.turn_record import TurnRecord
 from turnmill.errors import CallerError
 from turnmill.labels import CHARACTERS
 from turnmill.limits import TREE_THREADS
@@ -281,11 +282,15 @@ async def thread_steps(
         key, store = await gateway.find(thread_id, bounded), await gateway.store()
         spawned: dict[str, list[dict[str, Any]]] = {}
         for child in await spawned_threads(store, key):
-            for record in await stored_reading.read_records(store, child.key):
-                if (name := spawned_by(record)) is not None:
-                    spawned.setdefault(name, []).extend(steps_of(record))
-        records = await stored_reading.read_records(store, key)
-        return {record["turn_id"]: steps for record in records if (steps := nested(steps_of(record), spawned))}
+            async for _, name, steps in derived_of(store, child.key, _timed):
+                if name is not None:
+                    spawned.setdefault(name, []).extend(steps)
+        turns = derived_of(store, key, _timed)
+        return {turn_id: nested(steps, spawned) async for turn_id, _, steps in turns if steps}
+
+
+def _timed(record: TurnRecord) -> tuple[str, str | None, list[dict[str, Any]]]:
+    return record["turn_id"], spawned_by(record), steps_of(record)
 
 
 @router.delete("/threads/{thread_id}", summary="Delete a thread", responses=OF_STORED)
@@ -311,7 +316,7 @@ class DeletedUser(BaseModel):
     held: Annotated[list[str], Field(description="Threads that were not deleted, since they are held.")]
 
 
-@router.delete("/users/{user}", summary="Delete all threads of a user")
+@router.delete("/users/{user:path}", summary="Delete all threads of a user")
 @facts("deleted")
 async def delete_user(
     gateway: TheGateway,

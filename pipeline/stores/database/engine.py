@@ -54,7 +54,7 @@ def create_engine(url: str, *, command_seconds: float | None = COMMAND_SECONDS) 
 
 
 def create_direct_engine(url: str) -> Engine | None:
-    """Return the engine, with a connection of its own, of SQLite's transactions in one go; None for Postgres."""
+    """Return the engine, with a separate connection, of SQLite's transactions in one go; None for Postgres."""
     if not url.startswith(SQLITE):
         return None
     path = Path(url.removeprefix(SQLITE))

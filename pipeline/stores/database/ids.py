@@ -68,7 +68,7 @@ async def numbers_of(
 @cache
 def _known(table: str, dialect: str) -> str:
     held = " ORDER BY digest FOR KEY SHARE" if dialect == "postgresql" else ""
-    return f"SELECT digest, id FROM {table} WHERE digest {of_bytes(dialect)}{held}"  # noqa: S608  # our own name
+    return f"SELECT digest, id FROM {table} WHERE digest {of_bytes(dialect)}{held}"  # noqa: S608  # our name
 
 
 @cache
@@ -88,7 +88,7 @@ async def forget_unused(
     for some in portions(wanted):
         unused = [table.c.id.in_(some), *(~condition for condition in used)]
         if postgres:
-            # A statement of its own, so that the DELETE sees the rows of writers it waited for; in the order of
+            # A separate statement, so that the DELETE sees the rows of writers it waited for; in the order of
             # writers.
             await connection.execute(select(table.c.id).where(*unused).order_by(table.c.digest).with_for_update())
         await connection.execute(delete(table).where(*unused))
@@ -100,7 +100,7 @@ NUMBERS: Final = 1 << NUMBER_BITS
 
 COUNTER: Final = "turn_numbers"  # a sequence on Postgres, a table with a single row on SQLite
 _NEXT: Final = {
-    "postgresql": f"SELECT nextval('{COUNTER}') FROM generate_series(1, $1::int)",  # noqa: S608  # our own name
+    "postgresql": f"SELECT nextval('{COUNTER}') FROM generate_series(1, $1::int)",  # noqa: S608  # our name
     "sqlite": f"UPDATE {COUNTER} SET last = last + ? RETURNING last",  # noqa: S608  # our own name
 }
 _TAKEN: Final = {

@@ -23,7 +23,7 @@ DICTIONARIES: Final[dict[int, bytes]] = {
 
 
 class _Codecs(threading.local):
-    """A thread's own, since they can't be shared."""
+    """A thread's, since they can't be shared."""
 
     def __init__(self) -> None:
         newest = zstandard.ZstdCompressionDict(DICTIONARIES[NEWEST])

@@ -168,7 +168,7 @@ thread_labels = Table(
     sqlite_with_rowid=False,
 )
 
-# Source and target are ids of threads of the turn's own tenant.
+# Source and target are ids of threads of the turn's tenant.
 links = Table(
     "links",
     metadata,

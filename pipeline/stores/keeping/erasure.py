@@ -20,7 +20,7 @@ from pipeline.stores.database.engine import EMPTY_MS, SQLITE
 from pipeline.stores.database.errors import HeldThread
 from pipeline.stores.database.held_and_erased import held_of, held_thread
 from pipeline.stores.database.keys import key_text, thread_of
-from pipeline.stores.database.schema import expired, threads, usage_names
+from pipeline.stores.database.schema import expired, threads, turns, usage_names
 from pipeline.stores.database.sending import portions
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.tables_that_follow import BOOKS
@@ -33,6 +33,7 @@ from pipeline.stores.usage.summing import forget_expired_sums, names_of
 from pipeline.turns.column_text import column_text
 from topics.thread_key import ThreadKey
 from turnmill.clock import now_ms
+from turnmill.identity import trace_thread
 
 ERASE: Final = "thread.erase"
 
@@ -143,13 +144,20 @@ async def delete_thread(store: ThreadStore, key: ThreadKey, budgets: Iterable[Bu
 
 
 async def mark_erased(store: ThreadStore, key: ThreadKey) -> None:
-    """Mark a thread as erased: from now on its records are dropped. Raises HeldThread."""
+    """Mark a thread as erased: from now on its records are dropped. Raises HeldThread.
+
+    So are the traces that its runs may have been made of, for their spans that are still to come.
+    """
+    runs = select(turns.c.run_id).where(turns.c.thread == statements.number_of(key)).distinct()
+    sources = (trace_thread(run.run_id, key.tenant) for run in await store.rows(runs))
+    traces = {ThreadKey(source, key.tenant) for source in sources if source is not None}
     async with store.writing() as connection:
-        locked = await lock(connection, [key])
+        locked = await lock(connection, {key, *traces})
         if await held_of(connection, [key]):
             raise held_thread(key)
-        await add_mark(connection, key)
-        await connection.execute(statements.delete_empty([locked[key].id]))
+        await add_mark(connection, key, *traces)
+        for some in portions([row.id for row in locked.values()]):
+            await connection.execute(statements.delete_empty(some))
 
 
 async def sub_agents(store: ThreadStore, key: ThreadKey) -> list[ThreadKey]:

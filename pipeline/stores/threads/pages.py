@@ -8,14 +8,15 @@ import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeVar
 
 from sqlalchemy import Row, Select, or_, select
 from sqlalchemy import tuple_ as row_of
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.stores.database.held_and_erased import erased_of
-from pipeline.stores.database.keys import id_and_tenant, key_of, turn_bytes
+from pipeline.stores.database.keys import id_and_tenant, turn_bytes
 from pipeline.stores.database.schema import links, threads, turns
 from pipeline.stores.database.sending import certain, portions
 from pipeline.stores.database.store import ThreadStore
@@ -35,6 +36,7 @@ MAX_PAGE: Final = 1_000
 PIECE: Final = 500  # records that are read at once where all of a thread are
 MAX_LINKS: Final = 1_000  # records, the newest, whose links to other threads a document has
 MAX_FACTS: Final = 100  # records without turn, the newest, whose facts a page has
+Made = TypeVar("Made")
 PLACED: Final = ("turn_type", "meta:turn_id", "meta:run_id", "meta:parent")  # what `one_branch` asks of a turn
 
 
@@ -127,13 +129,27 @@ async def read_whole(store: ThreadStore, key: ThreadKey) -> Whole | None:
         records = [record_of(row.record) for row in rows]
         return [marked(record, record["turn"], marks) for record in records if record["turn"] is not None]
 
-    async def pieces() -> AsyncIterator[list[Fields]]:
-        place: Sequence[Any] | None = None  # no connection is held while a caller sends a piece
-        while rows := await store.rows(_piece(thread.id, place)):
-            yield await asyncio.to_thread(turns_of, rows)
-            place = rows[-1][2:]
-
+    pieces = partial(_made, store, thread.id, turns_of)
     return Whole(head.fields(key.thread_id), linked, digest.hexdigest()[:32], pieces)
+
+
+async def derived_of(store: ThreadStore, key: ThreadKey, derive: Callable[[TurnRecord], Made]) -> AsyncIterator[Made]:
+    """Yield what is derived of each record of a thread, in order, with a piece of the thread in memory at a time."""
+    thread = next(iter(await store.rows(select(threads.c.id).where(is_thread(key)))), None)
+    if thread is not None:
+        async for some in _made(store, thread.id, lambda rows: [derive(record_of(row.record)) for row in rows]):
+            for each in some:
+                yield each
+
+
+async def _made(
+    store: ThreadStore, thread: int, make: Callable[[Sequence[Row[Any]]], list[Made]]
+) -> AsyncIterator[list[Made]]:
+    """Yield what is made of all turns of a thread, piece by piece; no connection is held while a caller has a piece."""
+    place: Sequence[Any] | None = None
+    while rows := await store.rows(_piece(thread, place)):
+        yield await asyncio.to_thread(make, rows)
+        place = rows[-1][2:]
 
 
 async def _thread(connection: AsyncConnection, key: ThreadKey) -> Any:
@@ -233,14 +249,14 @@ def _piece(thread: int, behind: Sequence[Any] | None) -> Select[Any]:
 
 async def _relationships(connection: AsyncConnection, key: ThreadKey) -> Fields:
     """Return the links that records of its tenant state of a thread, without those to erased threads."""
-    thread_id, _ = id_and_tenant(key)
+    thread_id, tenant = id_and_tenant(key)
     stating = select(links.c.turn).where(links.c.source == thread_id)
-    query = select(turns.c.record).where(turns.c.id.in_(stating)).order_by(turns.c.id.desc()).limit(MAX_LINKS)
+    mine = select(turns.c.record).join(threads, turns.c.thread == threads.c.id).where(threads.c.tenant == tenant)
+    query = mine.where(turns.c.id.in_(stating)).order_by(turns.c.id.desc()).limit(MAX_LINKS)
     texts = list(await connection.scalars(query))
     if not texts:
         return {}
     records = await asyncio.to_thread(lambda: sorted(map(record_of, texts), key=position))
-    records = [record for record in records if key_of(record).tenant == key.tenant]
     targets = {ThreadKey(link["thread_id"], key.tenant) for record in records for _, link in outgoing(record)}
     erased = {thread.thread_id for thread in await erased_of(connection, targets)}
     return relationships(key.thread_id, [without_links(record, erased) for record in records])

@@ -27,9 +27,10 @@ from topics import json_text, turn_record
 from topics.json_text import list_of, object_of
 from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
-from turnmill.identity import turn_id
+from turnmill.identity import trace_thread, turn_id
 
 FIRST: Final = ("user", "")  # ordinals, as in pipeline.assembly.finish
+OTEL: Final = "otel"
 AGENT: Final = 1
 FACTS: Final = 2  # the role of a record without turn
 BROKEN_OFF, INTERRUPTED, COMPLETE = 0, 1, 2  # statuses: by a worker, by the publisher
@@ -63,6 +64,12 @@ class RecordRows:
     def started_by(self) -> set[ThreadKey]:
         """The threads that, according to the record, started its run: the run is a sub-agent's."""
         return {ThreadKey(thread_id, self.thread.tenant) for thread_id in starters(self.record)}
+
+    @property
+    def made_of(self) -> set[ThreadKey]:
+        """The thread of the trace that its run was made of; late spans may make the run anew, in another thread."""
+        source = trace_thread(self.turn["run_id"], self.thread.tenant) if self.record.get("dialect") == OTEL else None
+        return set() if source is None else {ThreadKey(source, self.thread.tenant)}
 
     @property
     def order(self) -> tuple[Any, ...]:

@@ -58,7 +58,7 @@ async def write(
     threads = await lock(connection, keys | others)
     # Read after taking the locks: an erasure marks the thread first, and then waits for them.
     erased = await erased_of(connection, keys | others)
-    orphans = await _orphans(connection, batch, erased) if erased else set()
+    orphans = await _orphans(connection, batch, erased, threads) if erased else set()
     erased = erased & keys | orphans
     for thread in orphans:
         await add_mark(connection, thread)
@@ -105,9 +105,10 @@ async def compare(
     await certain(connection)
     keys, others = _threads_of(batch)
     erased = await erased_of(connection, keys | others)
-    erased = erased & keys | (await _orphans(connection, batch, erased) if erased else set())
     [rows] = await send(connection, [statements.threads_of(connection.dialect.name, keys)])
-    return (await _result(connection, batch, erased, _by_key(keys, rows), retention, now))[0]
+    threads = _by_key(keys, rows)
+    erased = erased & keys | (await _orphans(connection, batch, erased, threads) if erased else set())
+    return (await _result(connection, batch, erased, threads, retention, now))[0]
 
 
 async def _result(
@@ -223,28 +224,39 @@ async def lives_by(connection: AsyncConnection, thread: ThreadKey, records: Iter
     return all(named & erased for named in runs.values())
 
 
-async def _orphans(connection: AsyncConnection, batch: Batch, erased: Collection[ThreadKey]) -> set[ThreadKey]:
-    """Return the threads of a batch in which only sub-agents of these erased threads have spoken."""
+async def _orphans(
+    connection: AsyncConnection, batch: Batch, erased: Collection[ThreadKey], threads: Threads
+) -> set[ThreadKey]:
+    """Return the threads of a batch in which only sub-agents of these erased threads have spoken.
+
+    And the new ones that are made of traces of which something was erased: late spans make them of the erased words.
+    """
+    made_anew: dict[ThreadKey, bool] = {}
+    for rows in batch.values():
+        if (known := threads.get(rows.thread)) is None or known.newest is None:
+            made_anew[rows.thread] = made_anew.get(rows.thread, True) and not rows.made_of.isdisjoint(erased)
     # A run of the erased thread was still open, or is replayed.
     suspects = {rows.thread for rows in batch.values() if rows.started_by & set(erased)} - set(erased)
     suspects -= await held_of(connection, suspects)
     records = {thread: [rows.record for rows in batch.values() if rows.thread == thread] for thread in suspects}
-    return {thread for thread in suspects if await lives_by(connection, thread, records[thread])}
+    orphans = {thread for thread in suspects if await lives_by(connection, thread, records[thread])}
+    return orphans | {thread for thread, is_made_anew in made_anew.items() if is_made_anew} - set(erased)
 
 
-async def add_mark(connection: AsyncConnection, thread: ThreadKey) -> None:
-    """Mark a thread as erased, and delete its queued deliveries; an existing mark keeps its time."""
-    mark = {"thread_key": key_text(thread), "name": list(thread), "erased_at": now_ms()}
-    await connection.execute(add_erased(connection.dialect.name), [mark])
+async def add_mark(connection: AsyncConnection, thread: ThreadKey, *traces: ThreadKey) -> None:
+    """Mark a thread as erased, and traces, and delete its queued deliveries; an existing mark keeps its time."""
+    now = now_ms()
+    marks = [{"thread_key": key_text(key), "name": list(key), "erased_at": now} for key in (thread, *traces)]
+    await connection.execute(add_erased(connection.dialect.name), marks)
     await forget_deliveries(connection, thread)
 
 
 def _threads_of(batch: Batch) -> tuple[set[ThreadKey], set[ThreadKey]]:
-    """Return the threads of a batch, and those that have started its runs."""
+    """Return the threads of a batch, and those that have started its runs, or have their spans."""
     keys, others = set[ThreadKey](), set[ThreadKey]()
     for rows in batch.values():
         keys.add(rows.thread)
-        others |= rows.started_by
+        others |= rows.started_by | rows.made_of
     return keys, others
 
 

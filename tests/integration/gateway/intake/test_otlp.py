@@ -111,9 +111,9 @@ async def test_a_span_that_is_too_large_for_a_record_comes_in_pieces(
         (b"[]", {"Content-Type": "application/json"}, 400),
         (b"{", {"Content-Type": "application/json"}, 400),
         (b"no gzip", {**PROTOBUF, "Content-Encoding": "gzip"}, 400),
-        (gzip.compress(b"{}")[:-9], {**PROTOBUF, "Content-Encoding": "gzip"}, 400),
+        (gzip.compress(b"{}", mtime=0)[:-9], {**PROTOBUF, "Content-Encoding": "gzip"}, 400),
         (b"", {**PROTOBUF, "Content-Encoding": "br"}, 400),
-        (gzip.compress(b"x" * 20_000_000), {**PROTOBUF, "Content-Encoding": "gzip"}, 413),
+        (gzip.compress(b"x" * 20_000_000, mtime=0), {**PROTOBUF, "Content-Encoding": "gzip"}, 413),
         (b"{}", {"Content-Type": "text/plain"}, 415),
     ],
 )
@@ -130,3 +130,24 @@ async def test_what_can_t_be_read_is_refused_as_otlp_says(
             assert answer.json()["code"] == 3
     async with client(guarded.url, tokens.reader) as http:
         assert (await http.post("/v1/traces", content=b"", headers=PROTOBUF)).status_code == 403
+
+
+async def test_ids_of_zeros_are_none_and_any_service_has_a_name(
+    guarded: Running, gateway_settings: Settings, tokens: Tokens
+) -> None:
+    body = requests_of("pydantic-ai")[0]["body"]
+    [about] = body["resourceSpans"]
+    [first, *_] = about["scopeSpans"][0]["spans"]
+    about["resource"] = {"attributes": [{"key": "service.name", "value": {"stringValue": "half \ud83d"}}]}
+    about["scopeSpans"][0]["spans"] = [{**first, "traceId": "0" * 32}, {**first, "parentSpanId": "0" * 16}]
+    async with client(guarded.url, tokens.acme) as http:
+        headers = {"Content-Type": "application/json"}
+        answer = await http.post("/v1/traces", content=json.dumps(body), headers=headers)
+        assert answer.json()["partialSuccess"]["rejectedSpans"] == "1"
+        log = {"traceId": "0" * 32, "spanId": "0" * 16, "timeUnixNano": "1"}
+        logs = {"resourceLogs": [{"scopeLogs": [{"logRecords": [{**log, "eventName": "gen_ai.choice"}, log]}]}]}
+        told = (await http.post("/v1/logs", json=logs)).json()["partialSuccess"]
+        assert (told["rejectedLogRecords"], "needs the ids" in told["errorMessage"]) == ("1", True)
+    records = await read_all(gateway_settings, EVENTS)  # type: ignore[attr-defined]
+    [envelope] = [decode(record.value) for record in records]
+    assert (envelope["agent_id"], envelope["events"][0]["parent_id"]) == ("half \\ud83d", "")

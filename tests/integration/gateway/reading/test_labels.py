@@ -3,6 +3,7 @@
 import asyncio
 import json
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -90,6 +91,18 @@ async def test_why_was_a_turn_slow_and_which_tool_failed(gateway_settings: Any, 
     ]
     [of_sub_agent] = answer[1]["steps"]
     assert (of_sub_agent["start"] - begun, of_sub_agent["end"] - begun) == (1_000, 1_400)
+
+
+async def test_users_with_any_name_are_erased(gateway_settings: Any, http: httpx.AsyncClient) -> None:
+    names = ["team/ada", "/", "a/../b", "100%", "ada?x#y"]
+    records = [make_record(f"of{n}", f"r{n}") for n in range(len(names))]
+    for made, name in zip(records, names, strict=True):
+        made["thread"]["meta:labels"] = {"user": name}
+    async with await ThreadStore.open(gateway_settings.store_url) as store:
+        await write_turns(store, records)
+    for name in names:
+        answer = await http.delete(f"/v1/users/{quote(name, safe='')}")
+        assert (answer.status_code, answer.json()["threads"]) == (200, 1), name
 
 
 async def test_whose_conversations_and_of_what_project(fleet: list[Any], http: httpx.AsyncClient) -> None:

@@ -172,6 +172,24 @@ async def test_what_a_run_under_way_brings_of_sub_agents_is_dropped(
     assert await stored(store) == set(ids("spoken"))
 
 
+async def test_late_spans_do_not_bring_it_back_in_another_thread(
+    store: ThreadStore, local_settings: Settings, record: Any
+) -> None:
+    """Where no span names the conversation, the thread of a trace follows from words, so from what has come of it."""
+    trace, beside = "a" * 32, f"{'a' * 32}.{'b' * 16}"
+    await write_turns(store, [record("gone", trace, dialect="otel"), record("spoken", beside, dialect="otel")])
+    await erase(local_settings, store, ThreadKey(GONE), "a test")
+    late = [record("anew", trace, dialect="otel", revision=1), record("spoken", beside, dialect="otel", revision=1)]
+    for _ in range(2):
+        assert (await compare_turns(store, late)).erased == tuple(ids("anew"))
+        assert (await write_turns(store, late)).erased == tuple(ids("anew"))
+    others = [record("other", trace), record("theirs", trace, dialect="otel", tenant="acme")]
+    await write_turns(store, others)  # the run of another wire has this id, and another tenant's
+    theirs = ThreadKey(thread_uuid("theirs", "acme")[0], "acme")
+    assert {key.thread_id for key in await stored(store)} >= {key.thread_id for key in ids("spoken", "other")}
+    assert len(await stored(store)) == 3, theirs
+
+
 async def test_an_erasure_in_the_middle_of_a_run_leaves_nothing_of_its_sub_agents(
     store: ThreadStore, store_url: str, local_settings: Settings, record: Any
 ) -> None:

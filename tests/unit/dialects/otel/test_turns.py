@@ -158,3 +158,11 @@ def test_a_span_that_was_told_in_pieces_is_one() -> None:
     [whole], [joined] = threads_of(records_of(events)).values(), threads_of(records_of(pieces)).values()
     assert said(joined) == said(whole)
     assert used(joined) == used(whole)
+
+
+@pytest.mark.parametrize("odd", [["x"], {"a": 1}, 1, None, ""])
+def test_an_answer_s_id_of_any_type_loses_no_turn(odd: Any) -> None:
+    call = span(1, 1, gen_ai__operation__name="chat", gen_ai__response__id=odd, gen_ai__usage__input_tokens=1)
+    call["attributes"] |= {"gen_ai.input.messages": dumps([ROME]), "gen_ai.output.messages": dumps([spoken("Sunny.")])}
+    [turns] = threads_of(records_of([call])).values()
+    assert said(turns) == [("user", "And Rome?"), ("text", "Sunny.")]
