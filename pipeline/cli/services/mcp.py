@@ -2,7 +2,6 @@
 
 import asyncio
 import socket
-from functools import partial
 from importlib.metadata import version
 from typing import Any
 
@@ -19,7 +18,6 @@ from starlette.types import Receive, Scope, Send
 from pipeline.cli.running import at_gateway
 from pipeline.cli.services.mcp_tools import TOOLS, query_of, shown
 from pipeline.policies.local_callers import refusal
-from pipeline.settings import Settings
 from turnmill.errors import CallerError, TurnmillError
 from turnmill.gateway_call import call
 
@@ -33,8 +31,8 @@ def mcp(port: int, *, http: bool) -> None:
     They ask the gateway of TURNMILL_PUBLISH_URL, else the one on this machine: with TURNMILL_PUBLISH_TOKEN, which
     needs the scope `read`; over HTTP, with the token that each caller sends as `Authorization: Bearer`.
     """
-    called = partial(_called, at_gateway())
-    server = Server("turnmill", version=version("turnmill"), on_list_tools=_listed, on_call_tool=called)
+    at_gateway()  # wrong settings are an error now, and not at the first call
+    server = Server("turnmill", version=version("turnmill"), on_list_tools=_listed, on_call_tool=_called)
     asyncio.run(_serve(server, port if http else None))
 
 
@@ -44,7 +42,8 @@ async def _listed(_: object, __: object) -> types.ListToolsResult:
     return types.ListToolsResult(tools=tools)
 
 
-async def _called(settings: Settings, context: Any, asked: types.CallToolRequestParams) -> types.CallToolResult:
+async def _called(context: Any, asked: types.CallToolRequestParams) -> types.CallToolResult:
+    settings = at_gateway()
     if context.request is not None:  # over HTTP: any user of this machine can call, so the token here is lent to none
         kind, _, token = context.request.headers.get("authorization", "").partition(" ")
         given = SecretStr(token.strip()) if kind.lower() == "bearer" else None
