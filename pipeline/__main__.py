@@ -34,6 +34,7 @@ MODULES: Final = {
     "gateway": "pipeline.cli.services.gateway:gateway",
     "hash": "pipeline.cli.files.documents:hash_",
     "import": "pipeline.cli.histories.messages:import_",
+    "mcp": "pipeline.cli.services.mcp:mcp",
     "mock": "pipeline.cli.mock.command:mock",
     "publish": "pipeline.cli.files.publish:publish",
     "replay": "pipeline.cli.kafka.replay:replay",

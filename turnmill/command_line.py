@@ -73,6 +73,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "gateway": Command("gateway", "Serve HTTP: ingest, threads, live streams, usage, dashboard."),
     "hash": Command("tools", "Print the canonical hash of each turn of a document."),
     "import": Command("tools", "Read histories of an SDK, or sessions of coding agents."),
+    "mcp": Command("mcp", "Serve conversations and usage to agents, as MCP tools."),
     "mock": Command("worker", "Serve a stored run as the provider that answered it."),
     "publish": Command("tools", "Publish recorded runs to the events topic."),
     "replay": Command("worker", "Assemble a time range of the events topic again."),

@@ -13,6 +13,7 @@ DOORS = {
     "pipeline.gateway.serving.server": "pipeline.gateway.access.authenticator: refusal",  # without tokens; else tokens
     "pipeline.worker.processes.health": "pipeline.worker.processes.health: refusal",  # on loopback; else the network's
     "pipeline.cli.programs.proxy": "pipeline.cli.programs.proxy: compare_digest",  # the token of a program
+    "pipeline.cli.services.mcp": "pipeline.cli.services.mcp: refusal",  # other hosts and pages; callers have tokens
     "pipeline.devbroker.ports": "",  # only looks which ports are free
 }
 # Modules that serve by another one's listener, and refuse for themselves.
