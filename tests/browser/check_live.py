@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from pipeline.cli.files.recordings import Stream
+from pipeline.cli.files.recordings import Envelopes, Stream
 from tests.browser.conftest import Open
 from tests.browser.stage import Stage, publish, streaming
-from tests.support.gateways import words
+from tests.support.gateways import talk, words
+from turnmill.clock import now_ms
+from turnmill.identity import thread_uuid
+from turnmill.wire.envelope import VERSION, encode
 
 ROUNDS = 5
 
@@ -75,6 +78,30 @@ def test_an_open_run_is_read_in_its_thread_and_becomes_a_turn(running: Stage, op
         expect(page.locator(".turn.open")).to_contain_text("word 399")
     expect(page.locator(".turn.agent:not(.open)")).to_contain_text("word 399")
     expect(page.locator(".turn.open")).to_have_count(0)
+
+
+def unended(first: int, events: list[dict[str, Any]]) -> Envelopes:
+    """Events of a run whose publisher never says `end`; `first` is the number of the first."""
+    thread = thread_uuid("never-ended")[0]
+    now = now_ms()
+    record = {"v": VERSION, "thread_id": thread, "run_id": "never-ended-1", "agent_id": "forgets", "seq": first}
+    value = encode({**record, "ts": now, "dialect": "vercel-ai", "events": events})
+    return Envelopes("live", thread, 1, len(events), ((now, value),))
+
+
+def test_a_run_that_the_worker_closes_becomes_a_turn_and_has_nothing_to_stop(running: Stage, opened: Open) -> None:
+    events = talk(5)
+    publish(running.settings, [unended(0, events[:-3])])
+    page = opened(f"{running.url}/#/threads/never-ended?live=1")
+    stop = page.get_by_role("button", name="Stop the run never-ended-1")
+    expect(stop).to_be_visible()
+    publish(running.settings, [unended(len(events) - 3, events[-3:])])
+    expect(page.locator(".turns .turn.agent")).to_contain_text("word 4")
+    expect(stop).to_have_count(0)
+    page.reload()
+    expect(page.locator(".turns .turn.agent")).to_contain_text("word 4")
+    expect(page.locator(".turn.open")).to_have_count(0)
+    expect(stop).to_have_count(0)
 
 
 def test_lag_and_ledger(running: Stage, opened: Open) -> None:

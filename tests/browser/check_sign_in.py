@@ -105,14 +105,14 @@ def test_an_operator_signs_in_and_out(addresses: tuple[str, str], context: Brows
     gateway, _ = addresses
     page = context.new_page()
     sign_in(page, gateway, "operators")
-    expect(page.locator("#person")).to_have_text("operators@acme.example, operator")
+    expect(page.locator("#person")).to_have_text("operators@acme.example (operators), operator")
     expect(page).to_have_url(f"{gateway}/#/tokens")
     page.locator("input[name=name]").fill("ci")
     page.get_by_role("button", name="Make the token").click()
     expect(page.get_by_text("It is shown this once")).to_be_visible()
     tab = context.new_page()
     tab.goto(f"{gateway}/#/tokens")
-    expect(tab.locator("#person")).to_have_text("operators@acme.example, operator")
+    expect(tab.locator("#person")).to_have_text("operators@acme.example (operators), operator")
     stolen = secret_of(context)
     assert not refused(gateway, stolen)
     page.get_by_role("button", name="Sign out").click()
@@ -128,7 +128,7 @@ def test_the_provider_signs_somebody_out(addresses: tuple[str, str], context: Br
     gateway, provider = addresses
     page = context.new_page()
     sign_in(page, gateway, "operators")
-    expect(page.locator("#person")).to_have_text("operators@acme.example, operator")
+    expect(page.locator("#person")).to_have_text("operators@acme.example (operators), operator")
     secret = secret_of(context)
     at_provider = context.new_page()
     at_provider.goto(f"{provider}/session/end")
@@ -172,7 +172,7 @@ def test_an_operator_sees_who_did_what_and_saves_a_view(addresses: tuple[str, st
 def test_a_viewer_sees_why_a_control_is_off(addresses: tuple[str, str], context: BrowserContext) -> None:
     page = context.new_page()
     sign_in(page, addresses[0], "readers")
-    expect(page.locator("#person")).to_have_text("readers@acme.example, viewer")
+    expect(page.locator("#person")).to_have_text("readers@acme.example (readers), viewer")
     button = page.get_by_role("button", name="Make the token")
     expect(button).to_be_disabled()
     expect(button).to_have_attribute("title", "Your role does not have the scope admin")
@@ -191,7 +191,7 @@ def test_what_was_used_or_made_up_signs_nobody_in(addresses: tuple[str, str], co
     came: list[str] = []
     page.on("request", lambda request: came.append(request.url) if "/callback?" in request.url else None)
     sign_in(page, gateway, "operators")
-    expect(page.locator("#person")).to_have_text("operators@acme.example, operator")
+    expect(page.locator("#person")).to_have_text("operators@acme.example (operators), operator")
     (used,) = came
     context.clear_cookies(name="turnmill")
     page.goto(used)
@@ -201,7 +201,7 @@ def test_what_was_used_or_made_up_signs_nobody_in(addresses: tuple[str, str], co
     assert "turnmill" not in {one["name"] for one in context.cookies(gateway)}
     page.goto(f"{gateway}/sign-in?to=https://evil.example/")
     expect(page).to_have_url(re.compile(rf"^{re.escape(gateway)}/(#/)?$"))  # the provider knows the person still
-    expect(page.locator("#person")).to_have_text("operators@acme.example, operator")
+    expect(page.locator("#person")).to_have_text("operators@acme.example (operators), operator")
 
 
 def test_a_session_outlives_the_providers_keys_and_ends_when_it_is_old(tmp_path: Path, context: BrowserContext) -> None:
@@ -209,10 +209,10 @@ def test_a_session_outlives_the_providers_keys_and_ends_when_it_is_old(tmp_path:
         page = context.new_page()
         with providing(port_of(provider), gateway):
             sign_in(page, gateway, "readers")
-            expect(page.locator("#person")).to_have_text("readers@acme.example, viewer")
+            expect(page.locator("#person")).to_have_text("readers@acme.example (readers), viewer")
         with providing(port_of(provider), gateway):  # it has other keys, and knows nobody any more
             page.reload()
-            expect(page.locator("#person")).to_have_text("readers@acme.example, viewer")
+            expect(page.locator("#person")).to_have_text("readers@acme.example (readers), viewer")
 
             def is_over() -> bool:
                 page.reload()
@@ -221,4 +221,4 @@ def test_a_session_outlives_the_providers_keys_and_ends_when_it_is_old(tmp_path:
 
             wait_for(is_over)
             sign_in(page, gateway, "operators")
-            expect(page.locator("#person")).to_have_text("operators@acme.example, operator")
+            expect(page.locator("#person")).to_have_text("operators@acme.example (operators), operator")

@@ -139,14 +139,21 @@ def test_a_comment_that_is_being_typed_outlasts_a_live_update(running: Stage, op
     wait_for(lambda: said() == ["not yet finished"])
 
 
-def test_a_long_thread_comes_in_parts(running: Stage, opened: Open) -> None:
+def test_a_long_thread_opens_at_its_newest_turns_and_the_older_come_on_scroll(running: Stage, opened: Open) -> None:
     page = opened(f"{running.url}/#/threads/{LONG}")
-    expect(page.locator(".turn")).to_have_count(100)
-    expect(page.locator(".facts")).to_contain_text("150 turns")
-    expect(page.locator(".turn").last).to_be_in_viewport()
-    expect(page.get_by_text("Entry 24, please.")).to_have_count(0)
-    page.get_by_role("button", name="Show earlier turns").scroll_into_view_if_needed()
-    expect(page.locator(".turn")).to_have_count(150)
+    turns = page.locator(".turn")
+    expect(turns).to_have_count(100)
+    expect(page.locator(".facts")).to_contain_text("300 turns")
+    expect(turns.last).to_contain_text("entry 149 of the logbook")
+    expect(turns.last).to_be_in_viewport()
+    expect(page.get_by_text("Entry 99, please.")).to_have_count(0)
+    oldest = page.get_by_text("Entry 100, please.")
+    for shown in (200, 300):
+        page.evaluate("scrollTo(0, 0)")
+        expect(turns).to_have_count(shown)
+        expect(oldest).to_be_in_viewport()  # what was read stays where it was
+        oldest = page.get_by_text("Entry 50, please.")
+    expect(turns.first).to_contain_text("Entry 0, please.")
     expect(page.get_by_role("button", name="Show earlier turns")).to_be_hidden()
 
 
@@ -159,7 +166,7 @@ def test_a_link_leads_to_its_turn(running: Stage, opened: Open) -> None:
     expect(linked).to_be_in_viewport()
     expect(page.locator(".turn")).to_have_count(100)
     page.get_by_role("button", name="Show later turns").scroll_into_view_if_needed()
-    expect(page.locator(".turn")).to_have_count(145)
+    expect(page.locator(".turn")).to_have_count(200)
     link = page.locator(".turn").nth(20).get_by_role("link", name="Link to this turn").get_attribute("href")
     assert link is not None
     page.goto(f"{running.url}/{link}")

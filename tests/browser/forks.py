@@ -11,7 +11,7 @@ from turnmill.identity import thread_uuid
 FORKED = "holiday-77"
 LONG = "logbook-3"
 NAMELESS = thread_uuid("nobody-asked")[0]
-EXCHANGES = 75  # of the long one: two turns each
+EXCHANGES = 150  # of the long one: two turns each
 ASKED = "Where should we go in May?"
 MORE = "And with two children?"
 OTHER = "And with a dog?"

@@ -12,6 +12,7 @@ from rich.padding import Padding
 from rich.rule import Rule
 from rich.text import Text
 
+from pipeline.cli.output import many
 from pipeline.stores.threads.summaries import ThreadSummary
 from pipeline.turns.asides import PURPOSE
 from pipeline.turns.partial_turns import PARTIAL
@@ -41,7 +42,7 @@ def view(document: Fields, children: Sequence[ThreadSummary] = ()) -> Iterator[R
     yield Text(plain(document.get("title") or "Thread"), style="bold") + Text(f"  {document['thread_id']}", style="dim")
     metadata = document.get("metadata") or {}
     about = [
-        f"{len(document['turns'])} turns",
+        many(len(document["turns"]), "turn"),
         f"{short_time(document['created_at'])} – {short_time(document['updated_at'])}",
         *([f"external id {plain(metadata['meta:external_id'])}"] if "meta:external_id" in metadata else []),
         *([f"ended {short_time(metadata['meta:ended_at'])}"] if "meta:ended_at" in metadata else []),
@@ -50,7 +51,7 @@ def view(document: Fields, children: Sequence[ThreadSummary] = ()) -> Iterator[R
     for link in (document.get("relationships") or {}).get("links", ()):
         yield Text(f"{plain(link.get('relation'))} {plain(link.get('thread_id'))}", style="dim")
     for child in children:
-        about = [plain(", ".join(child.agents)), f"{child.turns} turns", plain(child.title or "")]
+        about = [plain(", ".join(child.agents)), many(child.turns, "turn"), plain(child.title or "")]
         yield Text(f"└ thread {child.thread_id}  {' · '.join(filter(None, about))}", style="dim")
     for depth, turn in nested(document["turns"]):
         for piece in _user_turn(turn) if turn.get("turn_type") == "user" else _agent_turn(turn, agents):

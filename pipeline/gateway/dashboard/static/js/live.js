@@ -35,13 +35,16 @@ export function liveRuns(id, whose, place, signal, state, ended) {
     for (const [kind, text] of shows) found.add(kind, text);
   }
 
-  /** Shows commands to the runs that the worker still assembles, and removes the others. */
+  /** Shows commands to the runs that the worker still assembles, and removes the others: it has closed them without their `end`. */
   async function check() {
     const { runs } = await json("/v1/runs", { thread: id, ...whose }, signal).catch(() => ({}));
     for (const [run, shown] of runs ? cards : []) {
       const open = runs.find((one) => one.run_id === run);
       if (open) shown.command(!open.imported);
-      else if (!done.has(run)) remove(run);
+      else if (!done.has(run)) {
+        remove(run);
+        ended();
+      }
     }
   }
 

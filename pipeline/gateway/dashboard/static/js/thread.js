@@ -13,7 +13,7 @@ import { finder } from "./find.js";
 import { count, dollars, many, moment, nameOf } from "./format.js";
 import { liveRuns } from "./live.js";
 import { showTree } from "./sub_agents.js";
-import { nested, reveal, showTurns, turnView } from "./turn_view.js";
+import { hold, nested, reveal, showTurns, turnView } from "./turn_view.js";
 import { versionsOf } from "./versions.js";
 
 const PART = 100; // turns of a page
@@ -28,8 +28,8 @@ export async function thread(main, signal, query, state, id) {
   const shown = { turns: [], agents: {}, previous: null, next: null }; // some turns in a row, of all pages so far
   const head = h("div.thread-head", h("h1", "Thread"));
   const message = h("p.state", { role: "status" }, "Loading…");
-  const earlier = h("button.quiet", { type: "button", hidden: true, onclick: () => extend("before") }, "Show earlier turns");
-  const later = h("button.quiet", { type: "button", hidden: true, onclick: () => extend("after") }, "Show later turns");
+  const earlier = h("button.quiet", { type: "button", hidden: true, onclick: () => extendInView("before") }, "Show earlier turns");
+  const later = h("button.quiet", { type: "button", hidden: true, onclick: () => extendInView("after") }, "Show later turns");
   const turns = h("div.turns");
   const live = h("div.live");
   const asked = questions(id, whose, signal);
@@ -54,7 +54,7 @@ export async function thread(main, signal, query, state, id) {
     reveal(target);
   } else if (shown.previous) turns.lastElementChild?.scrollIntoView({ block: "end" }); // the newest first
   const ends = new IntersectionObserver((seen) => {
-    for (const { target: end, isIntersecting } of seen) if (isIntersecting) extend(end === earlier ? "before" : "after");
+    for (const { target: end, isIntersecting } of seen) if (isIntersecting) extendInView(end === earlier ? "before" : "after");
   });
   [earlier, later].forEach((end) => ends.observe(end));
   signal.addEventListener("abort", () => ends.disconnect());
@@ -95,10 +95,8 @@ export async function thread(main, signal, query, state, id) {
     if (!turn || extending) return;
     extending = true;
     try {
-      const from = turns.firstElementChild?.id;
       join(await paged({ [side]: turn }), side);
       show();
-      if (side === "before") document.getElementById(from)?.scrollIntoView({ block: "start" });
     } catch (error) {
       if (signal.aborted) return;
       message.textContent = error.message;
@@ -106,6 +104,13 @@ export async function thread(main, signal, query, state, id) {
     } finally {
       extending = false;
     }
+  }
+
+  /** What stood first stays in view when older turns come above it. */
+  async function extendInView(side) {
+    const first = turns.firstElementChild?.id;
+    await extend(side);
+    if (turns.firstElementChild?.id !== first) hold(document.getElementById(first));
   }
 
   async function everything() {

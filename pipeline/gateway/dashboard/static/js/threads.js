@@ -152,10 +152,10 @@ function row(thread) {
     h(thread.title || thread.external_id ? "span.title" : "span.title.nameless", thread.title || thread.external_id || nameOf(thread)),
     h(
       "span.muted.who",
-      thread.agents.join(", "),
+      h("span.cut", thread.agents.join(", ")),
       thread.tenant && h("span.chip", thread.tenant),
-      LABELS.flatMap((kind) => (thread.labels[kind] ?? []).slice(0, SHOWN).map((label) => h("span.chip.cut", { title: kind }, label))),
       thread.status === "interrupted" && h("span.chip.warn", "interrupted"),
+      h("span.labels", LABELS.flatMap((kind) => (thread.labels[kind] ?? []).slice(0, SHOWN).map((label) => h("span.chip", { title: kind }, label)))),
     ),
     h("span.muted.model.cut", thread.model),
     h("span.num.muted.turns", { title: many(thread.turns, "turn") }, exact(thread.turns)),

@@ -43,10 +43,10 @@ function drawn(rows) {
       }
       line.append(bar);
     }
-    const name = h("span.cut", step.name ?? step.kind);
+    const bad = !["complete", "success"].includes(step.status);
+    const name = h("span.step-name", h("span.cut", step.name ?? step.kind), bad && h("span.chip.warn", step.status));
     name.style.paddingInlineStart = `${step.depth * 12}px`;
     const took = step.end !== null && step.start !== null ? duration(step.end - step.start) : "";
-    const bad = !["complete", "success"].includes(step.status);
-    return h("li", h("span.num.muted", String(n + 1)), name, line, h("span.num", took), bad && h("span.chip.warn", step.status));
+    return h("li", h("span.num.muted", String(n + 1)), name, line, h("span.num", took));
   });
 }

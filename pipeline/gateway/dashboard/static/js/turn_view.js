@@ -129,6 +129,12 @@ export function reveal(element) {
   element.scrollIntoView({ block: "start" });
 }
 
+/** Brings an element to the top, and again for some frames: turns above it that are drawn then have other heights than was reckoned (style.css). */
+export function hold(element, frames = 3) {
+  element?.scrollIntoView({ block: "start" });
+  if (frames) requestAnimationFrame(() => hold(element, frames - 1));
+}
+
 /** Puts what `build` makes into `place`; what was unfolded there stays unfolded, and a field that has an id keeps the focus. */
 export function showTurns(place, build) {
   const keys = (root) => [...root.querySelectorAll(".turn")].flatMap((turn) => [...turn.querySelectorAll("details.fold")].filter((fold) => fold.closest(".turn") === turn).map((fold, n) => [`${turn.id} ${n}`, fold]));
