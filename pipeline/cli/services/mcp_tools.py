@@ -12,7 +12,7 @@ MOST: Final = 40_000  # characters of an answer, some 10,000 tokens: agents warn
 TEXT: Final = re.compile(r'"((?:[^"\\]|\\.){0,1000})((?:[^"\\]|\\.)*)"')  # of JSON, and what of it a long answer keeps
 PARAMETERS: Final = {
     "agent": "Only this agent, by its id.",
-    "before": "Only turns before this one: `previous` of the page that is known.",
+    "before": "Only turns before this turn: `previous` of the page that is known.",
     "cursor": "`cursor` or `next` of the page before.",
     "from": "From this time on: ISO 8601, or an age as 24h, 7d.",
     "group_by": "Any of model, provider, agent, thread, finish_reason, user, project; with commas between.",
