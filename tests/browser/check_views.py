@@ -6,13 +6,14 @@ from uuid import uuid4
 
 import httpx
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
+from pipeline.cli.files.recordings import Stream
 from pipeline.devbroker.ports import free_ports
 from pipeline.kafka.admin import apply_topics
 from tests.browser import chromium, showcase
 from tests.browser.conftest import Open
-from tests.browser.stage import TROUBLE, Stage, in_a_thread, publish, recordings, serving
+from tests.browser.stage import TROUBLE, Stage, in_a_thread, publish, recordings, serving, settled
 from tests.support.gateways import Tokens, sse, talk
 from turnmill.identity import thread_uuid
 
@@ -44,6 +45,13 @@ def ready(page: Page, view: str) -> None:
         "audit": ".controls",
     }
     expect(page.locator(shown[view]).first).to_be_attached()
+
+
+def labelled(user: str, tags: list[str]) -> Stream:
+    info = {"user": user, "tags": tags}
+    return Stream(
+        "views", "vercel-ai", f"of {user}", f"run of {user}", "labelled", tuple(talk(2)), info, end="complete"
+    )
 
 
 def test_a_thread_shows_all_that_it_holds(running: Stage, opened: Open) -> None:
@@ -145,6 +153,38 @@ def test_threads_are_sorted_and_narrowed(running: Stage, opened: Open) -> None:
     assert all(part in page.url for part in ("sort=cost", "tool=search_logs", "model="))
     page.get_by_label("Cost").select_option("10")
     expect(page.get_by_text("No thread is like that")).to_be_visible()
+
+
+def test_labels_narrow_the_list_and_group_the_figures(running: Stage, opened: Open) -> None:
+    labels = {"ada": ["beta", "eu"], "bob": ["beta"], "eve": []}
+    publish(running.settings, [labelled(user, tags) for user, tags in labels.items()])
+    settled(running)
+    page = opened(f"{running.url}/{VIEWS['threads']}")
+    rows = page.locator(".threads .row")
+
+    def choice(kind: str) -> Locator:
+        return page.locator("label.field", has=page.get_by_text(kind, exact=True)).locator("select")
+
+    choice("Tag").select_option("beta")
+    expect(rows).to_have_count(2)
+    choice("User").select_option("ada")
+    expect(rows).to_have_count(1)
+    assert rows.locator(".chip").all_inner_texts() == ["ada", "beta", "eu"]
+    assert "user=ada" in page.url
+    page.reload()
+    expect(choice("Tag")).to_have_value("beta")
+    expect(rows).to_have_count(1)
+    choice("Tag").select_option("")
+    choice("User").select_option("eve")
+    expect(rows).to_contain_text("of eve")
+    assert rows.locator(".chip").all_inner_texts() == ["eve"]
+    page.goto(f"{running.url}/#/?range=24h")
+    page.get_by_role("group", name="Group by").get_by_text("User", exact=True).click()
+    expect(page.locator(".chart").first.locator(".legend")).to_contain_text("ada")
+    page.get_by_role("button", name="Turns as a table", exact=True).click()
+    table = page.get_by_role("region", name="Turns, as a table", exact=True)
+    for user in labels:
+        expect(table.locator("thead")).to_contain_text(user)
 
 
 def test_figures_lead_to_their_threads(running: Stage, opened: Open) -> None:
