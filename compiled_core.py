@@ -51,7 +51,6 @@ GROUPS: Final[dict[str, str]] = {
     "pipeline/dialects/openai_agents": "events items memory raw_events",
     "pipeline/dialects/openai_chat": "answer calls events request thoughts usage",
     "pipeline/dialects/openai_responses": "events items output request",
-    "pipeline/dialects/otel": "calls events messages spans turns",
     "pipeline/dialects/pi_agent": "events messages parts",
     "pipeline/dialects/pi_proxy": "events",
     "pipeline/dialects/pydantic_ai": "events messages response tools whole",

@@ -73,8 +73,10 @@ def close(
         keep_telemetry=keep_telemetry,
         keep_requests=keep_requests,
     )
-    first = {(record["thread_id"], record["run_id"]): record for record in reversed(turns)}
-    for each in (builder, *builder.children):
+    first: dict[tuple[str, str], TurnRecord] = {}
+    for turn in turns:
+        first.setdefault((turn["thread_id"], turn["run_id"]), turn)
+    for each in [builder, *builder.children]:
         context = each.context
         sources = (each.history, context.request, context.continues, context.replaces)
         record = first.get((context.thread_id, context.run_id))

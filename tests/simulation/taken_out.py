@@ -25,7 +25,7 @@ from pipeline.stores.database import held_and_erased
 from pipeline.stores.threads import rows, statements, write
 from pipeline.stores.turns import write_turns
 from pipeline.stores.usage import sums as usage_sums
-from pipeline.turns import run_tree, thread_document
+from pipeline.turns import branches, thread_document
 from pipeline.turns.event_coverage import Verdict, Version
 from pipeline.turns.redaction import Redaction
 from pipeline.worker.assemble import outgoing_results
@@ -218,7 +218,7 @@ def answers_as_they_are(patch: Patch) -> None:
 
 
 def one_history(patch: Patch) -> None:
-    patch.setattr(run_tree, "_answer_hash", lambda run: "")
+    patch.setattr(branches, "_answer_hash", lambda turn: "")
 
 
 def facts_as_they_are(patch: Patch) -> None:

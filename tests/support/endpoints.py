@@ -78,7 +78,7 @@ def routes() -> list[APIRoute]:
 
 def facts_of_routes() -> dict[tuple[str, str], RouteFacts]:
     """What the routes say of themselves, by method, in lower case, and path."""
-    return {(method.lower(), one.path): facts_of(one) for one in routes() for method in one.methods}
+    return {(method.lower(), one.path_format): facts_of(one) for one in routes() for method in one.methods}
 
 
 def facts_of(route: APIRoute) -> RouteFacts:

@@ -118,7 +118,7 @@ def test_some_threads_are_chosen(export: Any, filled: None) -> None:
 
 
 def test_what_a_data_set_has_no_place_for_is_refused(export: Any, filled: None) -> None:
-    for given in (("--partial",), ("--requests",), ("--branch", "r1"), ("--for-version", "1.20")):
+    for given in (("--partial",), ("--requests",), ("chat", "--branch", "r1"), ("--for-version", "1.20")):
         assert isinstance(export("--format", "sft", *given).exception, CallerError)
     assert isinstance(export("chat", "--agent", "a1").exception, CallerError)
 

@@ -97,12 +97,16 @@ FILL: Final = (
         true, convert_to('{RECORD}', 'UTF8') FROM numbers n""",
     "INSERT INTO agents SELECT 1000 + n, decode(md5(n::text), 'hex'), 'a' || n, 'A' FROM numbers n WHERE n < 600",
     "INSERT INTO thread_agents SELECT 1000 + n % 600, 1000 + n, 1 FROM numbers n",
+    """INSERT INTO labels SELECT 1000 + n, decode(md5(n::text), 'hex'), 't' || n % 50, 'user', 'u' || n, true
+    FROM numbers n""",
+    "INSERT INTO thread_labels SELECT 1000 + n, 1000 + n, 1 FROM numbers n",
     f"""INSERT INTO links SELECT {AT} << 21 | n, 0, 'thread-' || n / 5, 'thread-' || n / 7, 'spawned_from'
     FROM numbers n WHERE n % 5 = 0""",
     """INSERT INTO usage_names SELECT 1000 + n, decode(md5(n::text), 'hex'), 't' || n % 50, 'm' || n % 7, 'p',
     'a', NULL, '', '', '' FROM numbers n WHERE n < 350""",
     f"""INSERT INTO usage (turn, position, thread, at, names, requests, turns, interrupted, errors, total_tokens)
     SELECT {AT} << 21 | n, 0, 1000 + n / 5, {AT}, 1000 + n % 350, 1, 1, 0, 0, 15 FROM numbers n""",
+    "INSERT INTO usage_tags SELECT 1000 + n, 'tag' || n % 9 FROM numbers n WHERE n < 350",
     f"""INSERT INTO turn_words SELECT {AT} << 21 | n, 't' || n % 50,
         to_tsvector('simple', 'hello rare' || n) || array_to_tsvector(ARRAY['§t' || n % 50]) FROM numbers n""",
     """INSERT INTO erased SELECT 'gone-' || n, '["x", null]', 0 FROM numbers n""",
@@ -150,6 +154,9 @@ def sub_agent(run: str) -> Record:
 FIRST: Final[list[Any]] = [record("chat", "r1"), record("chat", "r2", seconds=5), sub_agent("s1"), record("gone", "g1")]
 LATE: Final = (record("chat", f"very-late-{n}") for n in range(99))  # before the turns that are there
 LATER: Final[list[Any]] = [record("chat", f"late-{n}", seconds=60 + n) for n in range(3)]
+LABELLED: Final = (
+    {**record("chat", f"labelled-{n}"), "thread": {"meta:labels": {"user": f"new-{n}"}}} for n in range(99)
+)
 BATCH: Final[list[Any]] = [
     *(record(f"chat-{n}", "r", agent_id=f"a{n}") for n in range(100)),
     record("chat", "r1", text="changed", events=5, agent_id="a2"),
@@ -285,6 +292,10 @@ QUESTIONS: Final[Mapping[str, tuple[Callable[[ThreadStore], Awaitable[Any]], str
     "what a hit says": (lambda s: find_turns(s, SearchQuery("hello")), "turns_pkey"),
     "turns that no search finds yet": (index_some, "turns_unsearched"),
     "which threads and turns are there already (a write)": (lambda s: write_turns(s, BATCH), "turns_named"),
+    "whether a tenant's new label is counted": (lambda s: write_turns(s, [next(LABELLED)]), "labels_tenant"),
+    "threads of a user, of any tenant": (lambda s: list_threads(s, 50, None, ListQuery(user="u7")), "labels_label"),
+    "a thread's labels": (lambda s: thread_summary(s, KEY), "thread_labels_thread"),
+    "usage by tag": (lambda s: usage_report(s, replace(BY_REASON, group_by=("tag",))), "usage_tags_names"),
     "a turn that comes late": (lambda s: write_turns(s, [next(LATE)]), "turns_in_time"),
     "which turns are there already (a comparison)": (lambda s: compare_turns(s, BATCH), "turns_named"),
     "notices that are due": (notify, "notices_due"),

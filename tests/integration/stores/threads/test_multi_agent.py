@@ -102,7 +102,7 @@ async def test_a_sub_agents_own_thread_links_to_where_it_was_spawned(store: Thre
     assert links(await document_of(store, CHAT)) == []
     assert [summary.thread_id for summary in await spawned_threads(store, ThreadKey(CHAT))] == [CHILD]
     assert await spawned_threads(store, ThreadKey(CHILD)) == ()
-    assert f"└ thread {CHILD}  Sub · 1 turns" in await shown(store, CHAT)
+    assert f"└ thread {CHILD}  Sub · 1 turn" in await shown(store, CHAT)
 
 
 async def test_events_of_threadprotocol_link_the_right_threads(store: ThreadStore) -> None:
