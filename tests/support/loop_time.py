@@ -43,4 +43,7 @@ def _is_of_tests(handle: Any) -> bool:
     task = getattr(handle._callback, "__self__", None)
     coroutine = task.get_coro() if isinstance(task, asyncio.Task) else None
     code = getattr(coroutine, "cr_code", None) or getattr(coroutine, "gi_code", None)
-    return code is not None and Path(code.co_filename).is_relative_to(TESTS)
+    # What sets a fixture up is a coroutine of the plugin that runs it.
+    return code is not None and (
+        Path(code.co_filename).is_relative_to(TESTS) or "pytest_asyncio" in Path(code.co_filename).parts
+    )

@@ -127,6 +127,7 @@ def create_app(settings: Settings, dev: Path | None = None) -> FastAPI:
         version=version("turnmill"),
         summary="Runs of agents in; threads, live streams and usage out.",
         lifespan=lifespan,
+        openapi_url=None,  # `docs_page` has it
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,

@@ -1,11 +1,13 @@
 """`/docs`: the OpenAPI document as a page without scripts, and what each kind of problem means."""
 
+import asyncio
 from collections.abc import Iterator
 from html import escape
 from pathlib import Path
 from typing import Any, Final
 
 from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
 
 from pipeline.gateway.problems import KINDS
 
@@ -23,8 +25,14 @@ router = APIRouter(include_in_schema=False)
 @router.get("/docs")
 async def docs(request: Request) -> Response:
     """Return the page."""
-    document: dict[str, Any] = request.app.openapi()
+    document: dict[str, Any] = await asyncio.to_thread(request.app.openapi)  # it takes long the first time
     return Response("".join(_page(document)).encode(), headers=PAGE)
+
+
+@router.get("/openapi.json")
+async def openapi(request: Request) -> Response:
+    """Return the OpenAPI document."""
+    return JSONResponse(await asyncio.to_thread(request.app.openapi))
 
 
 @router.get("/docs.css")
