@@ -52,7 +52,7 @@ class ListedRun:
     agent_name: str | None = None
     model: str | None = None
     external_id: str | None = None
-    labels: tuple[tuple[str, str], ...] = ()  # those that its publisher tells
+    labels: tuple[tuple[str, str], ...] = ()  # (kind, label), of the run's first record
     imported: bool = False
     events: int = 0
     last_event: str | None = None

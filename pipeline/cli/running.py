@@ -3,6 +3,7 @@
 import asyncio
 import json
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 from urllib.request import urlopen
@@ -42,10 +43,16 @@ def load_running() -> Settings:
     settings = load()
     if settings.model_fields_set & {"home", "store"}:
         return settings
+    home = _home_of(settings.gateway_host, settings.gateway_port)
+    return settings if home is None else settings.model_copy(update={"home": home})
+
+
+@cache
+def _home_of(host: str, port: int) -> Path | None:
+    """Return the home of the gateway there, which a process asks once; None without one, or without a store in it."""
     with suppress(OSError, ValueError, KeyError, TypeError):
-        address = f"http://{settings.gateway_host}:{settings.gateway_port}/livez"
+        address = f"http://{host}:{port}/livez"
         with urlopen(address, timeout=PATIENCE) as answer:  # of http, as it says
             home = Path(json.load(answer)["home"])
-        if (home / "threads.db").exists():
-            return settings.model_copy(update={"home": home})
-    return settings
+        return home if (home / "threads.db").exists() else None
+    return None

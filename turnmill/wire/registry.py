@@ -64,6 +64,8 @@ def box(value: Any) -> dict[str, Any]:
     return {"event": None, "data": value}
 
 
+OTEL: Final = "otel"  # its runs are traces: a run id is a trace id
+
 WIRES: Final[dict[str, Wire]] = {
     "a2a": Wire(kind="method", untyped=True),
     "acp": Wire(kind="method", untyped=True),
@@ -90,7 +92,7 @@ WIRES: Final[dict[str, Wire]] = {
     "openai-realtime": Wire(as_event=openai_responses_event),
     "openai-responses": Wire(done_marker="[DONE]", untyped=True, as_event=openai_responses_event),
     "opencode": Wire(),
-    "otel": Wire(unnumbered=True),
+    OTEL: Wire(unnumbered=True),
     "pi-agent": Wire(),
     "pi-proxy": Wire(framing="data-lines"),
     "pydantic-ai": Wire(kind="event_kind", as_event=pydantic_ai_event),

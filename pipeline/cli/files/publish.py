@@ -199,7 +199,7 @@ async def _publish_stream(
         max_events=batch,
     )
     pace = _Pace(speed)
-    # With a pace, it is said now: events get the time of sending; else that of the recording, if it has a start.
+    # With a speed, events get the times at which they are sent; else those of the recording, if it has a start.
     start = None if speed else stream.started
     at = None
     async with run:

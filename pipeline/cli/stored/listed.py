@@ -1,4 +1,4 @@
-"""`turnmill budgets`, `webhooks` and `feedback`: what is used, what waits, and what people said of threads."""
+"""Commands that list budgets with their use, webhooks with their waiting events, and people's feedback on threads."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Items of OpenAI's Agents SDK: those of the Responses API, which a run tells apart as a model's, a tool's, and others.
+"""The items in runs of OpenAI's Agents SDK: those of the Responses API, made by the model, by tools, or by the SDK.
 
 What a model says is read as `openai_responses.items` reads it. `*_output` items, the results of tools, become
 tool-returns. All others are `custom:TYPE` system messages.

@@ -1,4 +1,4 @@
-"""What the handlers of a run of OpenAI's Agents SDK remember."""
+"""The state of a run of OpenAI's Agents SDK, which its handlers share from event to event."""
 
 from dataclasses import dataclass, field
 

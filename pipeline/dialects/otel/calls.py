@@ -11,7 +11,7 @@ from topics.json_text import Fields, filled, list_of, object_of, present
 
 CHOICE: Final = "gen_ai.choice"
 OLD_EVENTS: Final = {f"gen_ai.{role}.message": role for role in ("system", "user", "assistant", "tool")}
-ELIDED: Final = "<elided>"  # what Google ADK writes in place of words that may not be told
+ELIDED: Final = "<elided>"  # Google ADK writes this in place of words if it is set to export none
 FAKE_ID: Final = "__fake_id__"  # the id that the OpenAI Agents SDK gives to answers of Chat Completions
 BROKEN: Final = ("", "error")  # finish reasons of answers that broke off
 LLM_REQUEST: Final = "gcp.vertex.agent.llm_request"
@@ -81,7 +81,7 @@ class Call:
 
     @property
     def reason(self) -> str:
-        """The finish reason as Chat Completions names it; calls of tools count more than what the emitter tells."""
+        """The finish reason by Chat Completions' names; `tool_calls` if it has calls, whatever its span says."""
         known = (self.finish or "stop").lower().replace("-", "_")
         return "tool_calls" if self.calls else "stop" if known in ("tool_call", "tool_calls") else known
 
@@ -169,7 +169,7 @@ def _bodies(span: Span) -> list[tuple[str, Fields]]:
 
 
 def _answer(span: Span, around: Mapping[str, Any]) -> tuple[Fields, str | None]:
-    """Return the answer, and its finish reason as the emitter tells it."""
+    """Return the answer, and the finish reason that the span names."""
     attributes = span.attributes
     vercel = {"content": attributes.get("ai.response.text"), "tool_calls": attributes.get("ai.response.toolCalls")}
     vercel["reasoning"] = attributes.get("ai.response.reasoning")
@@ -210,7 +210,7 @@ def _provider_answer(span: Span) -> Fields:
 
 
 def _dumped(span: Span) -> Fields:
-    """Return what LangChain's dump of an answer tells, as the attributes that others write."""
+    """Return the facts in LangChain's dump of an answer, under the attributes of OpenTelemetry's conventions."""
     dumped = object_of(parsed(span.value(("gen_ai.completion", "output.value"))))
     generations = [each for some in list_of(dumped.get("generations")) for each in list_of(some)]
     message = object_of(object_of(object_of(generations[0] if generations else None).get("message")).get("kwargs"))
@@ -230,7 +230,7 @@ def _dumped(span: Span) -> Fields:
 
 
 def _usage(span: Span) -> Fields | None:
-    """Return the usage that a span tells, by the names of Chat Completions; None if it tells none."""
+    """Return the usage of a span by the names of Chat Completions; None if the span has no counts."""
     usage: Fields = present({name: number_or_none(span.value(names)) for name, names in COUNTS.items()})
     for (group, name), names in DETAILS.items():
         if (count := number_or_none(span.value(names))) is not None:
@@ -242,7 +242,7 @@ def _usage(span: Span) -> Fields | None:
 
 
 def _error(span: Span, finish: str | None, holders: Sequence[Span]) -> Fields | None:
-    """Return why a call failed; None if it did not. Mastra tells it of the agent alone."""
+    """Return why a call failed; None if it did not. Mastra writes it into the agent's span alone."""
     attributes = span.attributes
     if not span.failed and not (finish == "error" and "mastra.span.type" in attributes):
         return None
@@ -256,7 +256,7 @@ def _error(span: Span, finish: str | None, holders: Sequence[Span]) -> Fields | 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a tool returned, as its span tells it. `call_id`: None if it doesn't name its call."""
+    """The result in the span of a tool. `call_id`: None if it doesn't name its call."""
 
     call_id: str | None
     name: str
@@ -267,7 +267,7 @@ class Result:
 
 
 def result_in(span: Span) -> Result | None:
-    """Return the result in the span of a tool; None if it tells none."""
+    """Return the result in the span of a tool; None if the span has none."""
     value = span.value(RESULTS)
     if value is None and not span.failed:
         return None

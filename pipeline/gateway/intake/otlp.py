@@ -28,8 +28,8 @@ from turnmill.errors import InvalidRecord, Reason
 from turnmill.identity import trace_thread, whole_text
 from turnmill.limits import NAMED_CHARACTERS, OTLP_BYTES, RECORD_BYTES
 from turnmill.wire.envelope import encode
+from turnmill.wire.registry import OTEL
 
-DIALECT: Final = "otel"
 PROTOBUF: Final = "application/x-protobuf"
 YIELD_RECORDS: Final = 100  # records between two yields to the event loop
 UNREADABLE: Final = 3  # INVALID_ARGUMENT, of gRPC's codes
@@ -106,7 +106,7 @@ async def _take(
         return _refused(Problem("bad-request", "the body broke off"), kind)
     except InvalidRecord as error:
         return _refused(Problem("bad-request", error.detail), kind)
-    uploads.count_events({DIALECT: len(records)}, Counter({Reason.INVALID_EVENT: len(refused)}) if refused else {})
+    uploads.count_events({OTEL: len(records)}, Counter({Reason.INVALID_EVENT: len(refused)}) if refused else {})
     return _taken(signal, kind, refused)
 
 
@@ -178,7 +178,7 @@ def _record(event: Fields, tenant: str | None) -> tuple[bytes, bytes]:
         "agent_id": whole_text(str(event["resource"].get("service.name") or "agent"))[:NAMED_CHARACTERS],
         "seq": int.from_bytes(sha256(encoded(event)).digest()[:8]) >> 12 | 1 << 52,
         "ts": event["start"] // 1_000_000,
-        "dialect": DIALECT,
+        "dialect": OTEL,
         "events": [event],
         **present({"tenant": tenant, "run": present(run) or None}),
     }

@@ -28,9 +28,9 @@ from topics.json_text import list_of, object_of
 from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
 from turnmill.identity import trace_thread, turn_id
+from turnmill.wire.registry import OTEL
 
 FIRST: Final = ("user", "")  # ordinals, as in pipeline.assembly.finish
-OTEL: Final = "otel"
 AGENT: Final = 1
 FACTS: Final = 2  # the role of a record without turn
 BROKEN_OFF, INTERRUPTED, COMPLETE = 0, 1, 2  # statuses: by a worker, by the publisher
