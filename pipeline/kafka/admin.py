@@ -13,7 +13,7 @@ from aiokafka.admin import NewPartitions, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import IncompatibleBrokerVersion, TopicAlreadyExistsError, UnknownTopicOrPartitionError, for_code
 
-from pipeline.kafka.offsets import cluster_of, connected, offsets_of, partitions_of
+from pipeline.kafka.offsets import CALL_TIMEOUT, cluster_of, connected, offsets_of, partitions_of
 from pipeline.kafka.topic_plan import Change, Found, Wanted, plan, wanted
 from pipeline.settings import Settings
 from topics.catalog import CATALOG
@@ -54,7 +54,7 @@ async def apply_topics(settings: Settings, *, grow: bool = False) -> list[Change
         if any(change.action != "left" for change in changes):
             partitions = await _settled(client, wants, grow)
             # A broker answers for a partition only once it leads it: on a busy disk, seconds after it is named leader.
-            await offsets_of(settings, partitions)
+            await offsets_of(settings, partitions, CALL_TIMEOUT)
         return changes
 
 

@@ -190,11 +190,13 @@ async def _committed(client: Any, group: str) -> dict[Any, int]:
             await asyncio.sleep(0.1)
 
 
-async def offsets_of(settings: BrokerSettings, partitions: Sequence[TopicPartition]) -> Bounds:
-    """Return (begin, end) of each partition; each must have a leader."""
+async def offsets_of(
+    settings: BrokerSettings, partitions: Sequence[TopicPartition], patience: float = REQUEST_TIMEOUT
+) -> Bounds:
+    """Return (begin, end) of each partition; each must have a leader, which answers within `patience` seconds."""
     if not partitions:
         return {}
-    consumer = AIOKafkaConsumer(**client_options(settings), request_timeout_ms=int(REQUEST_TIMEOUT * 1000))
+    consumer = AIOKafkaConsumer(**client_options(settings), request_timeout_ms=int(patience * 1000))
     try:
         await consumer.start()
         begin, end = await asyncio.gather(consumer.beginning_offsets(partitions), consumer.end_offsets(partitions))

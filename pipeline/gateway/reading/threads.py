@@ -317,7 +317,7 @@ class DeletedUser(BaseModel):
 
 
 @router.delete("/users/{user:path}", summary="Delete all threads of a user")
-@facts("deleted")
+@facts("deleted", strangers=200)  # whoever is no user of the tenant's has no threads there
 async def delete_user(
     gateway: TheGateway,
     principal: Admin,
