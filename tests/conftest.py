@@ -18,7 +18,7 @@ from pipeline.devbroker.local import Cluster
 from pipeline.kafka.admin import apply_topics
 from pipeline.settings import Settings
 from tests.support import durations, topic_pool
-from tests.support.places import CACHE, ROOT
+from tests.support.places import CACHE, ROOT, temporary
 from tests.support.servers import SharedServers, kafka, postgres, shared_kafka
 from tests.support.topic_pool import PARTITIONS
 from turnmill.settings import PREFIX
@@ -38,6 +38,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.option.store_durations and addresses(config) is None:
         config.stash[MEASURED] = []
         config.pluginmanager.register(Stopwatch(config.stash[MEASURED]))
+    if addresses(config) is None:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(temporary()))  # what pytest reads for `tmp_path`
     for name in [name for name in os.environ if name.startswith(PREFIX)]:
         del os.environ[name]
     # Ports for this process alone, below those that programs under test choose: a test may begin to listen long after.

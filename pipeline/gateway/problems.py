@@ -135,7 +135,7 @@ def body(kind: str, detail: str, **more: Any) -> bytes:
 
 
 def documented(*kinds: str) -> dict[int | str, dict[str, Any]]:
-    """Return `responses` of a route: these kinds. The app declares those that any route may have."""
+    """Return `responses` of a route: these kinds, beside `OF_ANY`."""
     responses: dict[int | str, dict[str, Any]] = {}
     for name in dict.fromkeys(kinds):
         kind = KINDS[name]
@@ -148,24 +148,34 @@ def documented(*kinds: str) -> dict[int | str, dict[str, Any]]:
     return responses
 
 
+OF_ANY: Final = documented(
+    "unauthorized", "forbidden", "invalid-parameters", "rate-limited", "headers-too-large", "unavailable"
+)
 OF_STORED: Final = documented("unknown-thread", "conflict")  # `responses` of routes that name a stored thread
 
 
 def only_problems(document: dict[str, Any]) -> dict[str, Any]:
-    """Return an OpenAPI document without the media type that FastAPI adds to errors, and without impossible errors.
-
-    The app declares the same errors for all routes.
-    """
+    """Return an OpenAPI document with the errors of any route, where they are possible, all of problems' type."""
+    of_any = {
+        str(status): {key: answer[key] for key in ("description", "content")} for status, answer in OF_ANY.items()
+    }
+    for name in ("HTTPValidationError", "ValidationError"):  # of FastAPI's 422, which no answer is
+        document["components"]["schemas"].pop(name, None)
     for methods in document["paths"].values():
         for operation in methods.values():
             never = {"401", "403", "429"} if not operation.get("security") else set()
             never |= {"422"} if not operation.get("parameters") else set()
-            for answer in operation["responses"].values():
+            own = {
+                status: answer
+                for status, answer in operation["responses"].items()
+                if status != "422" or MEDIA_TYPE in answer.get("content", {})  # else it is FastAPI's
+            }
+            for answer in own.values():
                 if MEDIA_TYPE in answer.get("content", {}):
                     answer["content"].pop("application/json", None)
             operation["responses"] = {
                 status: answer
-                for status, answer in sorted(operation["responses"].items())
+                for status, answer in sorted((of_any | own).items())
                 if status not in never or MEDIA_TYPE not in answer.get("content", {})
             }
     return document

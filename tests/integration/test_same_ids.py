@@ -37,6 +37,7 @@ ENDLESS: Final = endless_paths(without="follow")  # what is known already comes 
 # With an id: what a command needs beside it. A command that isn't here takes the id of no thread.
 COMMANDS: Final[dict[str, tuple[str, ...]]] = {
     "export": (SHARED,),
+    "feedback": (SHARED,),
     "import": ("--from", "vercel-ai", "--publish", "--thread", SHARED, "HISTORY"),
     "publish": ("STREAM", "--dialect", "vercel-ai", "--thread", SHARED, "--run", RUN),
     "replay": ("--thread", SHARED, "--json"),
@@ -50,7 +51,14 @@ COMMANDS: Final[dict[str, tuple[str, ...]]] = {
     "threads show": (SHARED,),
     "usage": ("--thread", SHARED, "--json"),
 }
-ASKS: Final = ("threads show", "threads delete", "threads hold", "export", "rerun")  # whose it is, of several
+ASKS: Final = (
+    "threads show",
+    "threads delete",
+    "threads hold",
+    "export",
+    "feedback",
+    "rerun",
+)  # whose it is, of several
 WITHOUT_IDS: Final = {
     *(
         "audit",
@@ -61,6 +69,7 @@ WITHOUT_IDS: Final = {
         "archive expire",
         "assemble",
         "bench",
+        "budgets",
         "convert",
         "demo",
         "dev",
@@ -72,7 +81,18 @@ WITHOUT_IDS: Final = {
         "gateway",
         "gateway token",
     ),
-    *("hash", "run", "schema", "search", "settings", "store check", "store expire", "store index", "store migrate"),
+    *(
+        "hash",
+        "mcp",
+        "run",
+        "schema",
+        "search",
+        "settings",
+        "store check",
+        "store expire",
+        "store index",
+        "store migrate",
+    ),
     *(
         "store restore",
         "store sql",
@@ -87,7 +107,7 @@ WITHOUT_IDS: Final = {
         "topics list",
         "up",
     ),
-    *("validate", "worker"),
+    *("validate", "webhooks", "worker"),
 }
 
 

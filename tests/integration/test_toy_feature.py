@@ -46,12 +46,12 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return toy_feature.program(tmp_path_factory.mktemp("program") / "copy")
 
 
-def test_a_feature_is_a_file_a_floor_and_a_row_a_table(program: Path, settings: Settings) -> None:
+def test_a_feature_is_a_file_a_floor_and_a_row_a_table(program: Path, applied_settings: Settings) -> None:
     def run(*command: str, given: bytes = b"") -> str:
         done = subprocess.run(
             [sys.executable, *command],
             cwd=program,
-            env=environment(settings, PYTHONPATH=str(program)),
+            env=environment(applied_settings, PYTHONPATH=str(program)),
             input=given,
             capture_output=True,
             check=False,
@@ -59,15 +59,15 @@ def test_a_feature_is_a_file_a_floor_and_a_row_a_table(program: Path, settings: 
         assert done.returncode == 0, done.stderr.decode()
         return done.stdout.decode().strip()
 
-    run("-c", STORE, settings.store_url, given=turn_record.encode(make_record("chat")))
+    run("-c", STORE, applied_settings.store_url, given=turn_record.encode(make_record("chat")))
     assert run("-m", "pipeline", "answered", "chat") == "1"
-    with toy_wire.gateway(settings, program) as url:
+    with toy_wire.gateway(applied_settings, program) as url:
         assert httpx.get(f"{url}/v1/threads/chat/answered").json() == {"responses": 1}
         assert httpx.get(f"{url}/v1/threads/other/answered").status_code == 404
         assert "/v1/threads/{thread_id}/answered" in httpx.get(f"{url}/openapi.json").json()["paths"]
-    assert run("-c", COUNT, settings.store_url) == "1"
+    assert run("-c", COUNT, applied_settings.store_url) == "1"
     run("-m", "pipeline", "threads", "delete", "chat", "--yes")
-    assert run("-c", COUNT, settings.store_url) == "0"
+    assert run("-c", COUNT, applied_settings.store_url) == "0"
 
 
 def test_its_documentation_follows_from_the_rows(program: Path) -> None:

@@ -16,8 +16,8 @@ import pytest
 from tests.simulation import invariants
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.scenarios import BY_NAME, SCENARIOS, Scenario
-from tests.simulation.stores import SHARED_MEMORY
 from tests.simulation.world import World
+from tests.support.places import temporary
 
 # Of a dead letter: it may quote an error of Python, which has other words where it comes out of compiled code.
 UNTOLD = ("turnmill.detail",)
@@ -53,7 +53,7 @@ def play(seed: int, only: str | None = None, mutant: Mutant | None = None) -> Pl
     rng = random.Random(f"{seed} {scenario.name}")
     trace: list[str] = []
     random.seed(seed)
-    folder = Path(tempfile.mkdtemp(prefix="simulated-", dir=SHARED_MEMORY if SHARED_MEMORY.is_dir() else None))
+    folder = Path(tempfile.mkdtemp(prefix="simulated-", dir=temporary()))
     loop = SimulatedLoop(lambda process: trace.append(f"{loop.now:8.3f} {process.name} is killed"))
     world = World(scenario, loop, rng, folder, lambda text: trace.append(f"{loop.now:8.3f} {text}"))
     failure = None

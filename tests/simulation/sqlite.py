@@ -27,8 +27,9 @@ from pipeline.stores.threads.summaries import WriteResult
 from pipeline.stores.turns import write_turns
 from pipeline.stores.usage.query import cost_since
 from pipeline.stores.usage.summing import compare_sums, keep_sums, sum_up
-from tests.simulation.stores import BREAKS, REFUSED, SHARED_MEMORY, Database
+from tests.simulation.stores import BREAKS, REFUSED, Database
 from tests.simulation.wire import marks
+from tests.support.places import temporary
 from topics.turn_record import TurnRecord
 
 T = TypeVar("T")
@@ -143,9 +144,7 @@ class _Files:
 
 @cache
 def own_files() -> _Files:
-    folder = tempfile.TemporaryDirectory(
-        prefix="simulated-store-", dir=SHARED_MEMORY if SHARED_MEMORY.is_dir() else None
-    )
+    folder = tempfile.TemporaryDirectory(prefix="simulated-store-", dir=temporary())
     file, empty = Path(folder.name) / "threads.db", sqlite3.connect(":memory:")
     store = result_of(ThreadStore.open(f"sqlite:///{file}"))
     used = sqlite3.connect(file, isolation_level=None)

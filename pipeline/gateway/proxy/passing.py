@@ -171,10 +171,9 @@ class Proxy(Service):
             call = Call(upstream.name, dialect, unquote(urlsplit(url).path), call_headers, asked, client=client)
             reading = await self._read(call, principal)
             counted = counting and await self._check_budgets(call, reading, principal, leaving)
-            followed = await self._publishing.begin(call, reading, principal.tenant)
             run_id = call_headers.get("turnmill-run")
-            if self._commands is not None and run_id and self._commands.awaits(principal.tenant, run_id):
-                await self._publishing.placed()
+            awaited = bool(self._commands is not None and run_id and self._commands.awaits(principal.tenant, run_id))
+            followed = await self._publishing.begin(call, reading, principal.tenant, awaited=awaited)
             if counted:
                 passed = readable(passed)
                 if followed.ended:

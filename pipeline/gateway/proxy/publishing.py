@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # where calls can be stopped
 
 AGENT: Final = "proxy"  # the agent of calls that name none, if the caller has no name either
 OPEN_TIMEOUT: Final = 1.0  # seconds for which the first requests wait for the publisher
-PLACE_TIMEOUT: Final = 1.0  # seconds
+AWAITED_TIMEOUT: Final = 10.0  # seconds for which a request waits if a command to its run does
 LOG_INTERVAL: Final = 60.0  # seconds between two log lines of the same content
 
 log = logging.getLogger(__name__)
@@ -53,23 +53,25 @@ class Publishing:
         self._capture = Opened(self._open)
         self._logged_at = -LOG_INTERVAL
 
-    async def begin(self, call: Call, reading: Reading, tenant: str | None) -> Followed:
-        """Begin to publish a call. If that fails, log it; the call is passed on all the same."""
+    async def begin(self, call: Call, reading: Reading, tenant: str | None, *, awaited: bool) -> Followed:
+        """Begin to publish a call. If that fails, log it; the call is passed on all the same.
+
+        `awaited`: a command waits for its run. Return when it is known to which run the call belongs.
+        """
         try:
-            async with asyncio.timeout(OPEN_TIMEOUT):
+            async with asyncio.timeout(AWAITED_TIMEOUT if awaited else OPEN_TIMEOUT):
                 capture = await self._capture.get()
-            return capture.begin(replace(call, body=b""), reading, tenant=tenant)
+            followed = capture.begin(replace(call, body=b""), reading, tenant=tenant)
+            if awaited:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(AWAITED_TIMEOUT):
+                        await capture.read()
+            return followed
         except Exception:  # the program's call must not fail for any fault of ours
             if time.monotonic() >= self._logged_at + LOG_INTERVAL:
                 self._logged_at = time.monotonic()
                 log.exception("calls are passed on, and are not published")
             return NOT_FOLLOWED
-
-    async def placed(self) -> None:
-        """Return once it is known to which runs the calls under way belong, or after a second."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(PLACE_TIMEOUT):
-                await (await self._capture.get()).read()
 
     async def close(self) -> None:
         """Publish the rest of the captured calls."""

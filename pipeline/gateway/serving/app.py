@@ -131,15 +131,14 @@ def create_app(settings: Settings, dev: Path | None = None) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        responses=problems.documented(
-            "unauthorized", "forbidden", "invalid-parameters", "rate-limited", "headers-too-large", "unavailable"
-        ),
     )
     app.state.gateway = gateway
     problems.add_handlers(app, refused)
     for part in parts:
         for router in part.add_to(gateway):
-            app.include_router(router)
+            # As they are, for all gateways of a process: `include_router` builds each again, when the first request
+            # comes, which that request and all beside it wait for.
+            app.router.routes.extend(router.routes)
     if settings.gateway_origin_list:
         app.add_middleware(
             CORSMiddleware,

@@ -96,6 +96,7 @@ PARTS: Final = (
         unshared={
             "serving.server": "no tenant is known yet: `gateway_caller_requests` bounds each token",
             "serving.status": "an operator's figures",
+            "serving.docs_page": "the same document for all",
         },
     ),
     Part(

@@ -22,6 +22,7 @@ from pipeline.stores.content import pack_records
 from pipeline.stores.content import packs as packs_module
 from pipeline.stores.content.pack_records import append
 from pipeline.stores.content.packs import Packs
+from tests.support.places import temporary
 
 A, B = "a" * 36, "b" * 36 + "@" + "c" * 64
 SEEN: Final = 1 << 30
@@ -183,7 +184,6 @@ def test_a_pack_from_a_backup_replaces_a_newer_one(tmp_path: Path) -> None:
 
 # ---- any order of events
 
-SHARED_MEMORY: Final = Path("/dev/shm")  # where syncs take no time
 PROCESSES: Final = st.integers(0, 1)
 FOLDERS: Final = (A, B)
 NUMBERS: Final = range(3)
@@ -316,7 +316,7 @@ def test_what_a_dead_process_left_goes_with_its_folder_and_can_be_written_again(
 @given(steps=st.lists(STEPS, min_size=5, max_size=40))
 def test_any_order_of_events_leaves_what_a_dictionary_would_hold(steps: list[Any]) -> None:
     with (
-        tempfile.TemporaryDirectory(dir=SHARED_MEMORY if SHARED_MEMORY.is_dir() else None) as folder,
+        tempfile.TemporaryDirectory(dir=temporary()) as folder,
         pytest.MonkeyPatch.context() as patch,
     ):
         patch.setattr(packs_module, "PACK_BYTES", 700)
