@@ -105,7 +105,12 @@ class Control:
         except InvalidRecord as error:
             log.warning("a command can't be read, and is left out: %s", error.detail)
             return
-        if command is None or self._recent.get(command.tenant or "", command.id):
+        if command is not None:
+            self.take(command)
+
+    def take(self, command: Command) -> None:
+        """Deliver a command to runs, also to those that begin before it expires; once, however often it comes."""
+        if self._recent.get(command.tenant or "", command.id):
             return
         if command.expires <= (now := now_ms()):
             if not self._is_new:
@@ -156,8 +161,7 @@ class Control:
         try:
             if self._connected is not None:  # the publisher reports that no broker answers; we only wait
                 await self._connected()
-            if self._is_new:
-                await asyncio.sleep(CONNECT_DELAY)
+            await asyncio.sleep(CONNECT_DELAY)
             with client_log(RARELY):
                 async for value in self._values():
                     self.heard(value)

@@ -153,9 +153,9 @@ class Commands(Service):
         """Start to read commands before the first request needs them."""
         self._follower.listen(self)
 
-    def awaits(self, tenant: str | None, run_id: str) -> bool:
-        """Return True if a command waits for a run with this id, of whichever thread."""
-        return self._known.awaits(tenant, run_id)
+    def stops(self, tenant: str | None, run_id: str) -> list[Command]:
+        """Return the stops that wait for a run with this id, of whichever thread."""
+        return self._known.stops(tenant, run_id)
 
     async def close(self) -> None:
         """Wait until the states that are being published have reached the topic."""

@@ -9,7 +9,7 @@ from pipeline.policies.command_states import CommandStatus, State
 from pipeline.policies.pools import COMMANDS
 from topics import control, notice
 from topics.notice import COMMAND_UNANSWERED, NoticeRecord
-from turnmill.control.record import ANSWER, STATE, Command
+from turnmill.control.record import ANSWER, STATE, STOP, Command
 from turnmill.remembered import Remembered
 
 Subject = tuple[str, str, str]  # tenant, thread, run; the run of an answer is "": any run of the thread takes it up
@@ -83,9 +83,11 @@ class Memory:
         """True while the state of a command may change."""
         return bool(self._of_subject)
 
-    def awaits(self, tenant: str | None, run_id: str) -> bool:
-        """Return True if a command may still reach a run with this id, of whichever thread."""
-        return any((of, run) == (tenant or "", run_id) for of, _, run in self._of_subject)
+    def stops(self, tenant: str | None, run_id: str) -> list[Command]:
+        """Return the stops that may still reach a run with this id, of whichever thread."""
+        subjects = [subject for subject in self._of_subject if (subject[0], subject[2]) == (tenant or "", run_id)]
+        commands = [known.command for subject in subjects for known in self._of_subject[subject]]
+        return [command for command in commands if command.kind == STOP]
 
     def of(self, envelope: dict[str, Any]) -> list[Known]:
         """Return the commands whose state a record of a run may change."""

@@ -172,8 +172,8 @@ class Proxy(Service):
             reading = await self._read(call, principal)
             counted = counting and await self._check_budgets(call, reading, principal, leaving)
             run_id = call_headers.get("turnmill-run")
-            awaited = bool(self._commands is not None and run_id and self._commands.awaits(principal.tenant, run_id))
-            followed = await self._publishing.begin(call, reading, principal.tenant, awaited=awaited)
+            stops = self._commands.stops(principal.tenant, run_id) if self._commands is not None and run_id else []
+            followed = await self._publishing.begin(call, reading, principal.tenant, stops)
             if counted:
                 passed = readable(passed)
                 if followed.ended:

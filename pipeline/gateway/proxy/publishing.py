@@ -29,10 +29,11 @@ from turnmill.publish.publisher import Publisher
 
 if TYPE_CHECKING:  # where calls can be stopped
     from turnmill.control.receiver import Control
+    from turnmill.control.record import Command
 
 AGENT: Final = "proxy"  # the agent of calls that name none, if the caller has no name either
 OPEN_TIMEOUT: Final = 1.0  # seconds for which the first requests wait for the publisher
-AWAITED_TIMEOUT: Final = 10.0  # seconds for which a request waits if a command to its run does
+STOPPED_TIMEOUT: Final = 10.0  # seconds for which a request waits if a stop of its run does
 LOG_INTERVAL: Final = 60.0  # seconds between two log lines of the same content
 
 log = logging.getLogger(__name__)
@@ -53,18 +54,20 @@ class Publishing:
         self._capture = Opened(self._open)
         self._logged_at = -LOG_INTERVAL
 
-    async def begin(self, call: Call, reading: Reading, tenant: str | None, *, awaited: bool) -> Followed:
+    async def begin(self, call: Call, reading: Reading, tenant: str | None, stops: Sequence[Command]) -> Followed:
         """Begin to publish a call. If that fails, log it; the call is passed on all the same.
 
-        `awaited`: a command waits for its run. Return when it is known to which run the call belongs.
+        `stops`: those that wait for a run of its id. With any, return when it is known whether the call is of that run.
         """
         try:
-            async with asyncio.timeout(AWAITED_TIMEOUT if awaited else OPEN_TIMEOUT):
+            async with asyncio.timeout(STOPPED_TIMEOUT if stops else OPEN_TIMEOUT):
                 capture = await self._capture.get()
+            for command in stops if self._control is not None else ():
+                self._control.take(command)
             followed = capture.begin(replace(call, body=b""), reading, tenant=tenant)
-            if awaited:
+            if stops:
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(AWAITED_TIMEOUT):
+                    async with asyncio.timeout(STOPPED_TIMEOUT):
                         await capture.read()
             return followed
         except Exception:  # the program's call must not fail for any fault of ours
