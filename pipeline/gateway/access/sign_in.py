@@ -12,7 +12,7 @@ from html import escape
 from typing import Any, Final
 from urllib.parse import parse_qs
 
-import httpx
+import httpx2
 import jwt
 from authlib.integrations.starlette_client import OAuth, OAuthError
 from fastapi import APIRouter, Request, Response
@@ -39,7 +39,7 @@ MAX_TABS: Final = 4  # tabs in which one browser may sign in at the same time
 REQUESTS: Final = {"scope": "openid profile email", "code_challenge_method": "S256", "timeout": 10.0, "leeway": 0}
 FORM_BYTES: Final = 65_536
 LOGOUT_EVENT: Final = "http://schemas.openid.net/event/backchannel-logout"
-FAILURES: Final = (OAuthError, JoseError, httpx.HTTPError, RuntimeError, ValueError, KeyError)
+FAILURES: Final = (OAuthError, JoseError, httpx2.HTTPError, RuntimeError, ValueError, KeyError)
 PAGE_POLICY: Final = "default-src 'none'; style-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
 log = logging.getLogger(__name__)
@@ -71,13 +71,14 @@ class _Routes:
         self._providers = {provider.name: provider for provider in people.providers}
         self._verifiers: dict[str, JwtVerifier] = {}
         self._oauth = OAuth()
+        trusted = httpx2.create_ssl_context()  # once: to read the authorities holds the loop for a tenth of a second
         for provider in people.providers:
             self._oauth.register(
                 provider.name,
                 client_id=provider.client_id,
                 client_secret=provider.client_secret.get_secret_value(),
                 server_metadata_url=f"{provider.issuer.rstrip('/')}/.well-known/openid-configuration",
-                client_kwargs=REQUESTS,
+                client_kwargs={**REQUESTS, "verify": trusted},
             )
         self.router = APIRouter(include_in_schema=False)
         self.router.get("/sign-in")(self.begin)

@@ -177,6 +177,14 @@ async def test_a_code_a_state_and_a_browser_belong_together(gateway: Running, pr
             assert (await replay.get(address)).status_code == 400, "the provider takes a code once, too"
 
 
+async def test_a_provider_that_is_away_is_told(tmp_path: Path, provider: Provider) -> None:
+    away = SecretStr(f"http://127.0.0.1:{free_ports(1)[0]}")
+    settings = settings_of(tmp_path, provider).model_copy(update={"gateway_oidc": away})
+    async with running(settings) as gateway, browser(gateway.url) as one:
+        answer = await one.get("/sign-in")
+    assert (answer.status_code, "does not answer" in answer.text) == (400, True)
+
+
 async def test_another_gateway_knows_it_at_once(gateway: Running, provider: Provider) -> None:
     elsewhere = gateway.settings.model_copy(update={"gateway_port": 0})
     async with running(elsewhere) as second, browser(second.url) as two:
