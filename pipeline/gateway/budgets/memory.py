@@ -108,27 +108,22 @@ class Budgets(Service):
         agent: str | None,
         models: Collection[str] | None,
         labels: Collection[tuple[str, str]] = (),
+        *,
+        enforced: bool = False,
     ) -> tuple[Budget, ...]:
         """Return the budgets that count a call to one of these models; None: the model is unknown.
 
-        `tenant`: None or "" for none. `labels`: those of its run, as (kind, label).
+        `tenant`: None or "" for none. `labels`: those of its run, as (kind, label). `enforced`: those alone that
+        refuse calls once they are used up.
         """
 
         def counts(budget: Budget) -> bool:
+            if enforced and budget.enforce == "notice":
+                return False
             named = (budget.model,) if models is None else models or (None,)
             return any(budget.counts(tenant, agent, model, labels) for model in named)
 
         return tuple(filter(counts, self.budgets))
-
-    def enforced(
-        self,
-        tenant: str | None,
-        agent: str | None,
-        models: Collection[str] | None,
-        labels: Collection[tuple[str, str]] = (),
-    ) -> tuple[Budget, ...]:
-        """Return the budgets that count such a call and refuse it once they are used up; as `counting`."""
-        return tuple(budget for budget in self.counting(tenant, agent, models, labels) if budget.enforce != "notice")
 
     def verdict(self, tenant: str | None, budgets: Collection[Budget]) -> Verdict:
         """Return whether these budgets allow a tenant's call, from memory."""

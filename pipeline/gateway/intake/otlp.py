@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from hashlib import sha256
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Depends, Request, Response
 from starlette.requests import ClientDisconnect
 
 from pipeline.dialects.otel.spans import ENVIRONMENTS, USERS
@@ -22,7 +22,7 @@ from pipeline.gateway.intake.otlp_events import Signal, body_of, events_of, mess
 from pipeline.gateway.intake.uploads import TheUploads
 from pipeline.gateway.problems import KINDS, Problem, documented
 from pipeline.gateway.routing import JSON, Tenant
-from pipeline.gateway.state import SMALL_BYTES, Gateway, TheAside, TheGateway
+from pipeline.gateway.state import SMALL_BYTES, TheAside, TheGateway
 from topics.json_text import Fields, encoded, present
 from turnmill.errors import InvalidRecord, Reason
 from turnmill.identity import trace_thread, whole_text
@@ -48,39 +48,43 @@ def _documented(name: str) -> dict[str, Any]:
 PROBLEMS: Final = documented("bad-request", "too-slow", "too-large", "unsupported-media-type")
 
 
+class _Export:
+    """A request of an exporter, and what takes it up."""
+
+    def __init__(
+        self,
+        request: Request,
+        gateway: TheGateway,
+        uploads: TheUploads,
+        aside: TheAside,
+        principal: Sender,
+        tenant: Tenant = None,
+    ) -> None:
+        self.request, self.gateway, self.uploads, self.aside = request, gateway, uploads, aside
+        self.tenant = principal.bounded(tenant)
+
+
+Export = Annotated[_Export, Depends()]
+
+
 @router.post("/traces", summary="Publish spans", openapi_extra=_documented("Trace"), responses=PROBLEMS)
-async def traces(
-    request: Request,
-    gateway: TheGateway,
-    uploads: TheUploads,
-    aside: TheAside,
-    principal: Sender,
-    tenant: Tenant = None,
-) -> Response:
+async def traces(export: Export) -> Response:
     """Send the spans of a program: runs and turns are made of those about models, tools and agents."""
-    return await _take("traces", request, gateway, uploads, aside, principal.bounded(tenant))
+    return await _take("traces", export)
 
 
 @router.post("/logs", summary="Publish log records", openapi_extra=_documented("Logs"), responses=PROBLEMS)
-async def logs(
-    request: Request,
-    gateway: TheGateway,
-    uploads: TheUploads,
-    aside: TheAside,
-    principal: Sender,
-    tenant: Tenant = None,
-) -> Response:
+async def logs(export: Export) -> Response:
     """Send log records, in which some instrumentations have the words of the calls that their spans are about."""
-    return await _take("logs", request, gateway, uploads, aside, principal.bounded(tenant))
+    return await _take("logs", export)
 
 
-async def _take(
-    signal: Signal, request: Request, gateway: Gateway, uploads: TheUploads, aside: TheAside, tenant: str | None
-) -> Response:
+async def _take(signal: Signal, export: _Export) -> Response:
+    request, uploads, tenant = export.request, export.uploads, export.tenant
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in (JSON, PROTOBUF):
         return _refused(Problem("unsupported-media-type", f"a body of type {PROTOBUF} or {JSON} is needed"), kind)
-    settings = gateway.settings
+    settings = export.gateway.settings
     try:
         with uploads.coming_in():
             async with asyncio.timeout(settings.run_timeout):
@@ -89,9 +93,9 @@ async def _take(
             encoding = request.headers.get("content-encoding", "identity").strip().lower()
             read = partial(_read, signal, body, kind, encoding, most, tenant)
             small = kind == JSON and len(body) <= SMALL_BYTES and encoding == "identity"
-            records, refused = read() if small else await aside.run(tenant, read)
+            records, refused = read() if small else await export.aside.run(tenant, read)
             if records:
-                publisher = await gateway.publisher()
+                publisher = await export.gateway.publisher()
                 uploads.outage.take(publisher, tenant, len(body))
                 for number, (key, value) in enumerate(records):
                     await publisher.put(key, value)

@@ -150,7 +150,7 @@ class Proxy(Service):
             if counting:  # its body isn't read, so its model is unknown
                 facts = _headers(scope, principal)
                 counted_by = principal.tenant, facts.get("turnmill-agent"), (), pairs(of_headers(facts))
-                await self._check_used_up(principal, self._budgets.enforced(*counted_by), leaving)
+                await self._check_used_up(principal, self._budgets.counting(*counted_by, enforced=True), leaving)
             size = bodies.length(headers)
             if size is not None:
                 passed.append(("Content-Length", size))
@@ -214,11 +214,12 @@ class Proxy(Service):
         It might be bypassed by a body that can't be read as the provider reads it, or is too large to be recorded.
         """
         unknown = reading.problem is not None or not reading.models
-        budgets = self._budgets.enforced(
+        budgets = self._budgets.counting(
             principal.tenant,
             call.headers.get("turnmill-agent"),
             None if unknown else reading.models,
             pairs(reading.names.labels),
+            enforced=True,
         )
         if budgets and unknown:
             why = reading.problem or "it names no model"

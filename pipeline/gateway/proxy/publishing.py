@@ -62,8 +62,9 @@ class Publishing:
         try:
             async with asyncio.timeout(STOPPED_TIMEOUT if stops else OPEN_TIMEOUT):
                 capture = await self._capture.get()
-            for command in stops if self._control is not None else ():
-                self._control.take(command)
+            if self._control is not None:
+                for command in stops:
+                    self._control.take(command)
             followed = capture.begin(replace(call, body=b""), reading, tenant=tenant)
             if stops:
                 with suppress(TimeoutError):

@@ -86,7 +86,7 @@ async def rerun(
     if answer is None:
         raise Problem("bad-request", "no such answer says what its model was asked (docs/requests.md)")
     await budgets.known()
-    enforced = budgets.enforced(key.tenant, answer.record["agent_id"], [answer.request.model])
+    enforced = budgets.counting(key.tenant, answer.record["agent_id"], [answer.request.model], enforced=True)
     verdict = budgets.verdict(key.tenant, enforced)
     if not verdict.allowed:
         raise used_up(verdict)
