@@ -16,7 +16,8 @@ from sphinx.application import Sphinx
 ROOT: Final = Path(__file__).parents[2]
 sys.path.insert(0, str(Path(__file__).parent))
 
-import viewers  # noqa: E402  # beside this file, which is no package
+import for_agents  # noqa: E402  # beside this file, which is no package
+import viewers  # noqa: E402
 
 from pipeline.gateway.serving.app import create_app  # noqa: E402
 from pipeline.settings import Settings  # noqa: E402
@@ -25,6 +26,10 @@ from topics.asyncapi import document  # noqa: E402
 
 project = html_title = "Turnmill"
 author = "The Turnmill developers"
+SUMMARY: Final = (
+    "Turnmill turns the streams of AI agents (text deltas, fragments of tool calls, usage, runs that are cut off) into "
+    "complete conversations: from Kafka, HTTP, a proxy, captured SDKs or OpenTelemetry, into Postgres or SQLite."
+)
 project_copyright = "the Turnmill developers. Apache-2.0"
 release = installed_version("turnmill")
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
@@ -72,6 +77,7 @@ def setup(app: Sphinx) -> None:
     app.connect("source-read", _below)
     app.connect("html-page-context", _levels, priority=900)
     app.connect("build-finished", _reference)
+    app.connect("build-finished", _for_agents)
 
 
 def _below(_app: Sphinx, page: str, source: list[str]) -> None:
@@ -96,3 +102,15 @@ def _reference(app: Sphinx, error: Exception | None) -> None:
     (folder / "asyncapi.json").write_text(
         json.dumps(document(operations=OPERATIONS, version=release)), encoding="utf-8"
     )
+
+
+def _for_agents(app: Sphinx, error: Exception | None) -> None:
+    if error is not None:
+        return
+    listed = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
+    text = for_agents.index(project, SUMMARY, listed, "docs")
+    Path(app.outdir, "llms.txt").write_text(text, encoding="utf-8")
+    for path in for_agents.paths(text):
+        page = Path(app.outdir, path)
+        page.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / path, page)

@@ -3,6 +3,7 @@
 import importlib.util
 import re
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -13,11 +14,18 @@ from turnmill.errors import Reason
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("docs/**/*.md"), *ROOT.glob("*.md")])
 
-spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
-assert spec is not None
-assert spec.loader is not None
-generate = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(generate)
+
+def loaded(path: str) -> ModuleType:
+    """A module of the documentation, which is no package."""
+    spec = importlib.util.spec_from_file_location(Path(path).stem, ROOT / "docs" / path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+generate, for_agents = loaded("generate.py"), loaded("site/for_agents.py")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -60,3 +68,17 @@ def test_the_reference_of_python_has_each_public_name() -> None:
     page = (ROOT / "docs/site/python.md").read_text(encoding="utf-8")
     named = set(re.findall(r":: turnmill\.(\w+)$", page, re.MULTILINE))
     assert named == set(turnmill.__all__)
+
+
+def test_agents_find_every_page_of_the_index() -> None:
+    listed = (ROOT / "docs/README.md").read_text(encoding="utf-8")
+    text = for_agents.index("Turnmill", "what it is", listed, "docs")
+    assert text.startswith(
+        "# Turnmill\n\n> what it is\n\n## You want to try it\n\n- [README](README.md): see it work on"
+    )
+    assert "\n- [Budgets](docs/budgets.md): bound what tenants, agents and models may use\n" in text
+    assert text.count("\n## ") == listed.count("\n## ")
+    paths = for_agents.paths(text)
+    assert [path for path in paths if not (ROOT / path).is_file()] == []
+    outside = {ROOT / "docs" / name for name in ("README.md", "glossary.md")}
+    assert {*ROOT.glob("docs/*.md")} - outside - {ROOT / path for path in paths} == set()
