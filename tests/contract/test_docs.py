@@ -82,3 +82,8 @@ def test_agents_find_every_page_of_the_index() -> None:
     assert [path for path in paths if not (ROOT / path).is_file()] == []
     outside = {ROOT / "docs" / name for name in ("README.md", "glossary.md")}
     assert {*ROOT.glob("docs/*.md")} - outside - {ROOT / path for path in paths} == set()
+
+
+def test_the_menu_of_the_site_has_every_page() -> None:
+    menu = (ROOT / "docs/site/index.md").read_text(encoding="utf-8")
+    assert [page.stem for page in ROOT.glob("docs/*.md") if f"../{page.stem}" not in menu] == []
