@@ -226,6 +226,17 @@ def test_the_time_of_models_and_tools_is_drawn_when_somebody_looks(running: Stag
     expect(rows.first.locator(".step-bar.model")).to_have_count(1)
 
 
+def test_the_turns_of_a_thread_are_lines_that_lead_to_them(running: Stage, opened: Open) -> None:
+    page = opened(f"{running.url}/#/threads/{LONG}")
+    overview = page.locator(".fold.timeline").first
+    expect(overview.locator("summary")).to_contain_text("Timeline of all turns")
+    overview.locator("summary").click()
+    rows = overview.get_by_role("listitem")
+    expect(overview.get_by_role("status")).to_contain_text("turns with steps")
+    rows.first.get_by_role("link").click()
+    expect(page.locator(".turn.linked")).to_be_visible()
+
+
 def test_a_thread_without_words_says_what_it_is(running: Stage, opened: Open) -> None:
     page = opened(f"{running.url}/#/threads?search={forks.NAMELESS}")
     expect(page.locator(".threads .row")).to_have_count(1)

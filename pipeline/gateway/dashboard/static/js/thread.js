@@ -13,6 +13,7 @@ import { finder } from "./find.js";
 import { count, dollars, many, moment, nameOf } from "./format.js";
 import { liveRuns } from "./live.js";
 import { showTree } from "./sub_agents.js";
+import { turnsView } from "./timeline.js";
 import { hold, nested, reveal, showTurns, turnView } from "./turn_view.js";
 import { versionsOf } from "./versions.js";
 
@@ -30,12 +31,13 @@ export async function thread(main, signal, query, state, id) {
   const message = h("p.state", { role: "status" }, "Loading…");
   const earlier = h("button.quiet", { type: "button", hidden: true, onclick: () => extendInView("before") }, "Show earlier turns");
   const later = h("button.quiet", { type: "button", hidden: true, onclick: () => extendInView("after") }, "Show later turns");
+  const overview = h("div");
   const turns = h("div.turns");
   const live = h("div.live");
   const asked = questions(id, whose, signal);
   const aside = h("aside.side", { "aria-label": "Sub-agents" });
   const find = finder(turns, everything, signal);
-  fill(main, h("p.crumbs", h("a", { href: "#/threads" }, "Threads"), " / ", h("span.cut", id)), head, h("div.thread", h("div", message, earlier, turns, later, asked.element, live), aside));
+  fill(main, h("p.crumbs", h("a", { href: "#/threads" }, "Threads"), " / ", h("span.cut", id)), head, h("div.thread", h("div", message, overview, earlier, turns, later, asked.element, live), aside));
 
   const page = {
     address: (run) => api.threadAddress(encodeURIComponent(id), whose.tenant, { branch: run }),
@@ -162,6 +164,8 @@ export async function thread(main, signal, query, state, id) {
       judged: judgedIn(found, place, tenant, signal),
       versions: versionsOf(found.turns, (run) => address({ branch: run })),
     };
+    const isOpen = overview.querySelector("details")?.open;
+    fill(overview, found.turns.filter((turn) => turn.turn_type === "agent").length > 1 && turnsView(view.steps, view.address, isOpen));
     showTurns(turns, () => nested(found.turns).map((node) => turnView(node, view)));
     showTree(aside, tree, found, whose.tenant);
     main.classList.toggle("narrow", aside.hidden);

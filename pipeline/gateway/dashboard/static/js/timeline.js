@@ -5,15 +5,45 @@ import { duration, many } from "./format.js";
 
 /** `load()`: the steps of all turns by id, asked for once somebody looks. Rows out of sight are not drawn (style.css). */
 export function timelineView(load, turn) {
-  const list = h("ol", { "aria-label": "Timeline: models and tools" });
+  return folded("Timeline", "models and tools", load, (steps) => {
+    const rows = flat(steps[turn] ?? []);
+    return [drawn(rows), `${many(rows.length, "step")}. A dot marks what has no known end; the faint part of a model's line is the wait for its first token.`];
+  });
+}
+
+/** The turns of a thread, each a line as long as it took, which leads to the turn. `address(turn)`: of a turn by its id. */
+export function turnsView(load, address, isOpen) {
+  return folded("Timeline of all turns", "which of them took long", load, (steps) => {
+    const turns = Object.entries(steps).map(([id, own]) => ({ id, own, all: flat(own), ...extent(own) }));
+    const longest = Math.max(1, ...turns.map(({ from, to }) => to - from));
+    return [turns.map((turn, n) => turnRow(turn, n, longest, address)), `${many(turns.length, "turn")} with steps.`];
+  }, isOpen);
+}
+
+function turnRow({ id, own, all, from, to }, n, longest, address) {
+  const tools = all.filter(({ kind }) => kind === "tool");
+  const bar = h("span.step-bar.model");
+  bar.style.width = `${(Math.max(0, to - from) / longest) * 100}%`;
+  const what = [own.find(({ name }) => name)?.name, many(all.length - tools.length, "call"), tools.length && many(tools.length, "tool")];
+  return h(
+    "li",
+    h("span.num.muted", String(n + 1)),
+    h("a.cut", { href: address(id) }, what.filter(Boolean).join(", ")),
+    h("span.step-line", bar),
+    h("span.num", to > from ? duration(to - from) : ""),
+  );
+}
+
+function folded(title, about, load, rowsOf, isOpen = false) {
+  const list = h("ol", { "aria-label": `${title}: ${about}` });
   const said = h("p.muted.small", { role: "status" }, "Loading…");
-  const view = h("details.fold.timeline", h("summary", h("b", "Timeline"), h("span.muted.cut", "models and tools")), list, said);
+  const view = h("details.fold.timeline", { open: isOpen }, h("summary", h("b", title), h("span.muted.cut", about)), list, said);
   view.addEventListener("toggle", async () => {
     if (!view.open || list.children.length) return;
     try {
-      const rows = flat((await load())[turn] ?? []);
-      list.replaceChildren(...drawn(rows));
-      said.textContent = `${many(rows.length, "step")}. A dot marks what has no known end; the faint part of a model's line is the wait for its first token.`;
+      const [rows, text] = rowsOf(await load());
+      list.replaceChildren(...rows);
+      said.textContent = text;
     } catch (error) {
       said.textContent = error.message;
     }
@@ -25,9 +55,14 @@ function flat(steps, depth = 0) {
   return steps.flatMap((step) => [{ ...step, depth }, ...flat(step.steps ?? [], depth + 1)]);
 }
 
+/** The first and the last time of steps; from Infinity to -Infinity where none is known. */
+function extent(steps) {
+  const times = steps.flatMap(({ start, first_token: first, end }) => [start, first, end]).filter(Number.isFinite);
+  return times.reduce(({ from, to }, time) => ({ from: Math.min(from, time), to: Math.max(to, time) }), { from: Infinity, to: -Infinity });
+}
+
 function drawn(rows) {
-  const times = rows.flatMap(({ start, first_token: first, end }) => [start, first, end]).filter(Number.isFinite);
-  const [from, to] = times.reduce(([low, high], time) => [Math.min(low, time), Math.max(high, time)], [Infinity, -Infinity]);
+  const { from, to } = extent(rows);
   const share = (time) => (to > from ? (time - from) / (to - from) : 0);
   return rows.map((step, n) => {
     const begun = step.start ?? step.first_token ?? step.end;
