@@ -17,6 +17,7 @@ from tests.browser.stage import TROUBLE, Stage, in_a_thread, publish, recordings
 from tests.support.gateways import Tokens, sse, talk
 from turnmill.identity import thread_uuid
 
+WIDTHS = (390, 1440, 2560)
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 THREAD = thread_uuid(showcase.THREAD, "acme")[0]
 BROKEN_OFF = thread_uuid("weather-quito", None)[0]  # its worker died in the middle of a text
@@ -287,8 +288,10 @@ def test_everybody_can_read_it(running: Stage, opened: Open, view: str, scheme: 
     background = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (sum(int(part) for part in background[4:-1].split(",")) < 200) == (scheme == "dark"), background
     page.evaluate(chromium.axe())
-    found = page.evaluate("axe.run({resultTypes: ['violations']})")
-    assert [f"{one['id']}: {one['nodes'][0]['html'][:200]}" for one in found["violations"]] == []
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 900})
+        violations = page.evaluate("axe.run({resultTypes: ['violations']})")["violations"]
+        assert [f"{width}: {each['id']}: {each['nodes'][0]['html'][:200]}" for each in violations] == []
 
 
 @pytest.mark.parametrize("view", VIEWS)
