@@ -65,7 +65,6 @@ SIZE: Final[Schema] = {"type": "string", "pattern": "^[1-9][0-9]*(Mi|Gi|Ti)$"}
 SECONDS: Final[Schema] = {"type": "integer", "minimum": 0}
 NAME: Final[Schema] = {"type": "string", "pattern": "^([a-z0-9]([a-z0-9.-]*[a-z0-9])?)?$", "maxLength": 253}
 PERCENT: Final[Schema] = {"type": "integer", "minimum": 1, "maximum": 100}
-ADDRESSES: Final = r"^([^,:\s]+|\[[^\]]+\]):[0-9]+(,\s*([^,:\s]+|\[[^\]]+\]):[0-9]+)*$"
 DURATION: Final[Schema] = {"type": "string", "pattern": "^([0-9]+(ms|s|m|h))+$"}
 PROBE: Final[Schema] = {
     "type": "object",
@@ -101,7 +100,6 @@ LIMITS: Final[dict[str, Schema]] = {
     "labels": TEXTS,
     "alertLabels": TEXTS,
     "existingSecret": NAME,
-    "kafka.brokers": {"type": "string", "anyOf": [{"pattern": ADDRESSES}, {"maxLength": 0}]},
     "sasl.mechanism": one_of("", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"),
     "oauth.tokenUrl": {"type": "string", "pattern": "^(https?://.+)?$"},
     "topics.prefix": {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,100}$"},
@@ -109,11 +107,6 @@ LIMITS: Final[dict[str, Schema]] = {
     "topics.replication": {"type": ["integer", "null"], "minimum": 1},
     "topics.apply": one_of("hook", "init", "none"),
     "store.migrate": one_of("hook", "init", "none"),
-    "store.url": {
-        "type": "string",
-        "pattern": "^(postgres(ql)?://[^:@]*(@.*)?/.*|postgres(ql)?://[^:/]*:[0-9]+/.*)?$",
-        "not": {"pattern": "[?&](ssl)?password="},
-    },
     "user.authentication": one_of("scram-sha-512", "tls"),
     "roles.all.roles": {"type": "array", "items": one_of(*ROLES), "minItems": 1, "uniqueItems": True},
     "settings": ref("settings"),

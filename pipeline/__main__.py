@@ -4,12 +4,12 @@ import gc
 import logging
 import sys
 from collections.abc import Callable
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Final
 
 import click
 
+from pipeline.cli.groups import Group
 from pipeline.extras import missing, need
 from topics import CORE
 from turnmill.command_line import COMMANDS
@@ -59,7 +59,7 @@ MODULES: Final = {
 }
 
 
-class Commands(click.Group):
+class Commands(Group):
     """Commands that are imported when they are called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -84,15 +84,6 @@ class Commands(click.Group):
             gc.freeze()
             gc.enable()
         return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command and its arguments. Raises UsageError, which names the command that is meant."""
-        alike = [] if args[0] in COMMANDS or args[0].startswith("-") else get_close_matches(args[0], COMMANDS, 1)
-        if alike:
-            raise click.UsageError(f"There is no command {args[0]!r}: is {alike[0]!r} meant?", ctx)
-        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without loading them, which takes seconds."""

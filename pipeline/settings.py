@@ -113,12 +113,13 @@ def _roles(value: str) -> str:
 
 def _text_or_file(value: str) -> str:
     """Return a setting's text, or that of the file that it names. Raises ValueError, which does not show the value."""
-    if value.lstrip().startswith("["):
+    if value.lstrip().startswith(("[", "{")):
         return value
     try:
         return Path(value).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"a JSON list, or a file that can be read, is expected: {type(error).__name__}") from None
+        why = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
+        raise ValueError(f"a JSON list, or a file that can be read, is expected: {why}") from None
 
 
 def _networks(value: str) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
 
-from turnmill.errors import InvalidRecord
+from turnmill.errors import InvalidRecord, expectation
 from turnmill.limits import NAMED_CHARACTERS, TENANT_CHARACTERS
 from turnmill.publish.run_info import RunInfo
 from turnmill.wire.envelope import MAX_INTEGER, integer, loads
@@ -46,5 +46,7 @@ def explain(data: bytes) -> list[str]:
     except InvalidRecord as error:
         return [str(error)]
     except ValidationError as error:
-        return [f"{'.'.join(map(str, e['loc'])) or 'record'}: {e['msg']}" for e in error.errors(include_url=False)]
+        return [
+            f"{'.'.join(map(str, e['loc'])) or 'record'}: {expectation(e)}" for e in error.errors(include_url=False)
+        ]
     return []

@@ -16,6 +16,7 @@ from pydantic_core import ErrorDetails
 
 from topics.findings import Finding, joined, shown
 from topics.thread_parts import PARTS, MessagePart, Open, by
+from turnmill.errors import expectation
 
 VERSION: Final = "0.0.4"
 SCHEMA_ID: Final = f"urn:threadprotocol:thread:{VERSION}"
@@ -161,7 +162,7 @@ def schema_findings(document: Any) -> list[Finding]:
     try:
         Thread.model_validate(_as_current(document))
     except ValidationError as error:
-        return [_finding(details) for details in error.errors(include_url=False, include_context=False)]
+        return [_finding(details) for details in error.errors(include_url=False)]
     return []
 
 
@@ -188,4 +189,4 @@ def _finding(details: ErrorDetails) -> Finding:
         return Finding("schema", "error", path, f"'{steps[-1]}' is required here: add it")
     if steps[-1:] == ["finish_reason"] and details["input"] == "tool_calls":
         return Finding("schema", "warning", path, "'tool_calls' is read as 'tool_call': write it so")
-    return Finding("schema", "error", path, f"{details['msg']}, not {shown(details['input'])}")
+    return Finding("schema", "error", path, f"{expectation(details)}, not {shown(details['input'])}")

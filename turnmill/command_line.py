@@ -149,7 +149,11 @@ def client(arguments: Sequence[str]) -> None:
         case [name, *_] if name in COMMANDS:
             raise CallerError(f"`turnmill {name}` needs an extra of this package: {install(COMMANDS[name].extra)}")
         case [name, *_]:
-            raise CallerError(f"there is no command {name!r}: `turnmill --help` lists them")
+            from difflib import get_close_matches  # noqa: PLC0415  # `run` needs none of it
+
+            alike = get_close_matches(name, COMMANDS, 1)
+            hint = f"is {alike[0]!r} meant?" if alike else "`turnmill --help` lists them"
+            raise CallerError(f"there is no command {name!r}: {hint}")
 
 
 def _line(command: Command) -> str:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from turnmill.errors import CallerError
+from turnmill.errors import CallerError, expectation
 
 if TYPE_CHECKING:  # pydantic is loaded when settings are read
     from turnmill.settings import ClientSettings
@@ -55,7 +55,7 @@ def read(kind: type[Kind], environ: Mapping[str, str], overrides: Mapping[str, A
         settings = kind(**{**values, **overrides})
     except ValidationError as error:
         problems = problems + [
-            f"{PREFIX}{str(e['loc'][0]).upper()}: {e['msg'].removeprefix('Value error, ')}{_got(kind, e)}"
+            f"{PREFIX}{str(e['loc'][0]).upper()}: {expectation(e)}{_got(kind, e)}"
             for e in error.errors(include_url=False)
         ]
     if settings is None or problems:

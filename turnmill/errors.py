@@ -7,7 +7,37 @@ TurnmillError
 └── StoreError       the store refuses or can't be reached  exit 4 (`pipeline.stores.database.errors`; in no agent)
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
+from typing import Any, Final
+
+# What a value must be, by the type of pydantic's error; braces are facts of its context.
+EXPECTED: Final = {
+    "bool_parsing": "true or false is expected",
+    "bool_type": "true or false is expected",
+    "dict_type": "an object is expected",
+    "extra_forbidden": "there is no such field",
+    "finite_number": "a finite number is expected",
+    "float_parsing": "a number is expected",
+    "float_type": "a number is expected",
+    "greater_than": "more than {gt} is expected",
+    "greater_than_equal": "{ge} or more is expected",
+    "int_from_float": "a whole number is expected",
+    "int_parsing": "a whole number is expected",
+    "int_type": "a whole number is expected",
+    "json_invalid": "JSON is expected, and this is broken: {error}",
+    "less_than": "less than {lt} is expected",
+    "less_than_equal": "{le} or less is expected",
+    "list_type": "a list is expected",
+    "literal_error": "{expected} is expected",
+    "missing": "it is missing",
+    "model_type": "an object is expected",
+    "string_pattern_mismatch": "a text that matches {pattern} is expected",
+    "string_too_long": "at most {max_length} characters are expected",
+    "string_too_short": "{min_length} or more characters are expected",
+    "string_type": "a text is expected",
+    "too_long": "at most {max_length} items are expected",
+}
 
 
 class TurnmillError(Exception):
@@ -49,3 +79,9 @@ class InvalidRecord(TurnmillError):
         super().__init__(f"{reason}: {detail}")
         self.reason = reason
         self.detail = detail
+
+
+def expectation(error: Mapping[str, Any]) -> str:
+    """Return in our words what one of pydantic's errors says."""
+    words = EXPECTED.get(error["type"])
+    return str(error["msg"]).removeprefix("Value error, ") if words is None else words.format(**error.get("ctx", {}))

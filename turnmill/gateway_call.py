@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
+from turnmill.addresses import unreachable
 from turnmill.errors import BrokerError, CallerError
 from turnmill.extras import HTTP, install
 
@@ -55,7 +57,10 @@ async def call(settings: ClientSettings, method: str, path: str, *names: str, js
         async with client(settings, ANSWER_TIMEOUT) as http:
             answer = await http.request(method, url, json=json)
     except library().HTTPError as error:
-        raise BrokerError(f"{settings.publish_url} does not answer: {error!r}") from None
+        parts = urlsplit(str(settings.publish_url))
+        address = f"{parts.hostname}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
+        why = await asyncio.to_thread(unreachable, address) or str(error) or f"no answer within {ANSWER_TIMEOUT:g} s"
+        raise BrokerError(f"{settings.publish_url} does not answer: {why}") from None
     if answer.is_success:
         body: dict[str, Any] = answer.json()
         return body

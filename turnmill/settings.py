@@ -30,7 +30,8 @@ def _gateway(value: str) -> str:
     parts = urlsplit(value)
     if parts.scheme in ("http", "https") and parts.hostname and not (parts.username or parts.query or parts.fragment):
         return value.rstrip("/")
-    raise ValueError("https://host[:port][/path] is expected, the address of a gateway, without a token in it")
+    lacks = "" if "://" in value else ", with http:// or https:// before it"
+    raise ValueError(f"https://host[:port][/path] is expected, the address of a gateway, without a token in it{lacks}")
 
 
 def _token_url(value: str) -> str:

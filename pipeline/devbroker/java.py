@@ -9,11 +9,11 @@ from typing import Final
 
 from pipeline.settings import tool_home
 from turnmill.errors import CallerError
+from turnmill.extras import install
 
 MIN_JAVA: Final = 17
 INSTALL: Final = (
-    f"`pip install 'turnmill[demo]'` brings one, or install Java {MIN_JAVA} or newer (Debian: openjdk-17-jre-headless, "
-    "macOS: brew install openjdk@17)"
+    f"brings one, or install Java {MIN_JAVA} or newer (Debian: openjdk-17-jre-headless, macOS: brew install openjdk@17)"
 )
 
 
@@ -30,7 +30,7 @@ def java() -> Path:
         return Path(program)
     if home is None and (brought := _of_package()):
         return brought
-    raise CallerError(f"the development broker needs Java, and {unfit}: {INSTALL}")
+    raise CallerError(f"the development broker needs Java, and {unfit}: `{install('demo')}` {INSTALL}")
 
 
 def java_version(text: str) -> int | None:

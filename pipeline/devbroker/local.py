@@ -23,8 +23,9 @@ from pipeline.devbroker.ports import check_listenable, free_ports, next_addresse
 from pipeline.devbroker.processes import BOOTSTRAP, Launcher, last_lines, new_id, pid_of
 from pipeline.devbroker.properties import Node, render, server_properties
 from pipeline.settings import Settings
+from turnmill.addresses import host_port
 from turnmill.errors import BrokerError, CallerError
-from turnmill.kafka.probe import ask, host_port
+from turnmill.kafka.probe import ask
 
 READY_TIMEOUT = 120.0  # seconds; 3 to 6 are usual, but a busy machine needs many more
 SIZES = (1, 3)

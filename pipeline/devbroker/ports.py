@@ -5,8 +5,9 @@ import socket
 from collections.abc import Collection
 from random import SystemRandom
 
+from turnmill.addresses import host_port
 from turnmill.errors import CallerError
-from turnmill.kafka.probe import ask, host_port
+from turnmill.kafka.probe import ask
 
 # Below the range that systems use for outgoing connections, where a reconnecting client could get the port of the
 # broker that is just being restarted.

@@ -23,7 +23,7 @@ from pipeline.assembly.dialect import WrongOption
 from pipeline.stores.database.errors import HeldThread, StoreError
 from pipeline.turns.branches import UnknownBranch
 from pipeline.turns.thread_document import UnknownTurn
-from turnmill.errors import BrokerError, CallerError, InvalidRecord
+from turnmill.errors import BrokerError, CallerError, InvalidRecord, expectation
 
 log = logging.getLogger(__name__)
 
@@ -242,7 +242,7 @@ def _invalid(error: RequestValidationError) -> Problem:
         {
             "in": str(error["loc"][0]) if error["loc"] else "request",
             "name": ".".join(str(step) for step in error["loc"][1:]),
-            "message": str(error["msg"]).removeprefix("Value error, "),
+            "message": expectation(error),
         }
         for error in error.errors()[:MAX_SHOWN]
     ]

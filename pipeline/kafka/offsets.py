@@ -16,11 +16,12 @@ from aiokafka.protocol.metadata import MetadataRequest
 
 from pipeline.kafka.topic_plan import Partition
 from topics.catalog import Topic
+from turnmill.addresses import unreachable
 from turnmill.ending import stopped
 from turnmill.errors import BrokerError
 from turnmill.kafka.client import client_options
 from turnmill.kafka.client_log import below_warning, client_log
-from turnmill.kafka.probe import why_silent
+from turnmill.kafka.probe import NO_KAFKA
 from turnmill.kafka.refusal import refusal
 from turnmill.settings import BrokerSettings
 
@@ -50,10 +51,10 @@ async def connected(settings: BrokerSettings) -> AsyncIterator[Any]:
         except (errors.KafkaError, OSError, TimeoutError) as error:
             if reason := await refusal(settings):
                 raise reason from error
+            why = await asyncio.to_thread(unreachable, settings.broker_list[0]) or NO_KAFKA
             raise BrokerError(
                 f"no Kafka broker answers at {settings.brokers}: `turnmill up` starts one for development, "
-                "or set TURNMILL_BROKERS to the address of yours "
-                f"({await asyncio.to_thread(why_silent, settings.broker_list[0])})"
+                f"or set TURNMILL_BROKERS to the address of yours ({why})"
             ) from error
         try:
             async with asyncio.timeout(CALL_TIMEOUT):
@@ -128,14 +129,15 @@ async def group_lag(settings: BrokerSettings, group: str, topics: Iterable[Topic
     return [PartitionLag(p.topic, p.partition, committed.get(p), *offsets[p]) for p in sorted(names)]
 
 
-async def group_members(settings: BrokerSettings, group: str) -> int:
-    """Return the number of members that a consumer group has now; 0 from a broker that does not tell it."""
+async def group_members(settings: BrokerSettings, group: str) -> list[str]:
+    """Return the client id of each member that a consumer group has now; none from a broker that does not tell it."""
     async with connected(settings) as client:
         try:
             (described,) = await client.describe_consumer_groups([group])
         except errors.IncompatibleBrokerVersion:
-            return 0
-    return sum(len(row[5]) for row in described.groups)  # error, group, state, type of protocol, protocol, members
+            return []
+    # A group: error, id, state, type of protocol, protocol, members; a member: id, client id, …
+    return [member[1] for row in described.groups for member in row[5]]
 
 
 async def begin_group(settings: BrokerSettings, group: str, topic: Topic, since: int | None = None) -> None:

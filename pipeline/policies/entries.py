@@ -20,10 +20,7 @@ def entries(
     `twin`: what no two entries may share, and the message if they do. `what`: the list's values, in messages. `number`:
     parses all numbers. Raises ValueError.
     """
-    try:
-        rows = json.loads(text, parse_float=number, parse_int=number)
-    except ValueError as error:
-        raise ValueError(f"a JSON list is expected: {error}") from None
+    rows = value_of(text, number)
     if type(rows) is not list or (most is not None and len(rows) > most):
         bounds = "" if most is None else f"of at most {most:,} {what} "
         raise ValueError(f"a JSON list {bounds}is expected")
@@ -38,6 +35,14 @@ def entries(
             raise ValueError(f"entry {position}: {error}") from None
         taken[shared] = entry
     return tuple(taken.values())
+
+
+def value_of(text: str, number: Callable[[str], Any] | None = None) -> Any:
+    """Return what a JSON text says. Raises ValueError, which shows nothing of the text."""
+    try:
+        return json.loads(text, parse_float=number, parse_int=number)
+    except ValueError as error:
+        raise ValueError(f"a JSON list is expected, and this is broken JSON: {error}") from None
 
 
 def same_name(name: str) -> tuple[str, str]:

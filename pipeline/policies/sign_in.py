@@ -1,6 +1,5 @@
 """Sign-in: providers of OpenID Connect, and the rules that give people roles. Pure. Access is denied by default."""
 
-import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal, TypeVar
@@ -8,7 +7,8 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, TypeAdapter, ValidationError
 
-from turnmill.errors import CallerError
+from pipeline.policies.entries import value_of
+from turnmill.errors import CallerError, expectation
 from turnmill.limits import TENANT_CHARACTERS
 
 T = TypeVar("T")
@@ -78,7 +78,7 @@ class Grant:
 def providers(text: str, client_id: str | None, client_secret: SecretStr | None) -> tuple[Provider, ...]:
     """Return the providers of a JSON list, or of one issuer's address. Raises ValueError, which shows no secret."""
     if text.lstrip().startswith("["):
-        providers = _parsed(TypeAdapter(tuple[Provider, ...]), json.loads(text))
+        providers = _parsed(TypeAdapter(tuple[Provider, ...]), value_of(text))
     else:
         secret = client_secret or SecretStr("")
         provider = {"issuer": text.strip(), "client_id": client_id or "", "client_secret": secret.get_secret_value()}
@@ -90,7 +90,7 @@ def providers(text: str, client_id: str | None, client_secret: SecretStr | None)
 
 def rules(text: str) -> tuple[Rule, ...]:
     """Return the rules of a JSON list. Raises ValueError, which says which rule is wrong, and why."""
-    rules = _parsed(TypeAdapter(tuple[Rule, ...]), json.loads(text))
+    rules = _parsed(TypeAdapter(tuple[Rule, ...]), value_of(text))
     for number, rule in enumerate(rules, 1):
         if (rule.tenant is None) == (rule.tenant_claim is None):
             raise ValueError(f"rule {number}: either `tenant` ({ALL_TENANTS!r} for all) or `tenant_claim` is expected")
@@ -153,4 +153,4 @@ def _parsed(adapter: TypeAdapter[T], value: Any) -> T:
         return adapter.validate_python(value)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        raise ValueError(f"{'.'.join(map(str, first['loc']))}: {expectation(first)}") from None

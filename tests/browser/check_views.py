@@ -28,6 +28,7 @@ VIEWS = {
     "thread": f"#/threads/{THREAD}",
     "pipeline": "#/pipeline",
     "dead letters": "#/dead-letters",
+    "budgets": "#/budgets",
     "tokens": "#/tokens",
     "audit": "#/audit",
 }
@@ -42,6 +43,7 @@ def ready(page: Page, view: str) -> None:
         "thread": ".turn.agent",
         "pipeline": "details.group",
         "dead letters": ".letter",
+        "budgets": "[aria-label=Webhooks] .state",
         "tokens": ".new-token",
         "audit": ".controls",
     }
@@ -53,6 +55,27 @@ def labelled(user: str, tags: list[str]) -> Stream:
     return Stream(
         "views", "vercel-ai", f"of {user}", f"run of {user}", "labelled", tuple(talk(2)), info, end="complete"
     )
+
+
+def test_a_budget_that_is_used_up_is_marked(running: Stage, opened: Open) -> None:
+    page = opened(f"{running.url}/#/tokens")
+    budget = {
+        "name": "team",
+        "tenant": "acme",
+        "agent": None,
+        "model": None,
+        "labels": {"tag": "nightly"},
+        "unit": "usd",
+    }
+    budget |= {"per": "day", "limit": 2.0, "used": 14.86, "ratio": 7.43}
+    budget |= {"start": "2026-01-20T00:00:00.000Z", "end": "2026-01-21T00:00:00.000Z"}
+    page.route("**/v1/budgets", lambda route: route.fulfill(json={"budgets": [budget], "as_of": None}))
+    page.get_by_role("link", name="Budgets").click()
+    row = page.locator("[aria-label=Budgets] .token")
+    expect(row).to_contain_text("$14.86 of $2.00 in this day")
+    expect(row).to_contain_text("acme, tag nightly")
+    expect(row.locator(".chip.bad")).to_have_text("743 % used")
+    expect(page.locator("[aria-label=Webhooks] .state")).not_to_have_text("Loading…")
 
 
 def test_a_thread_shows_all_that_it_holds(running: Stage, opened: Open) -> None:

@@ -16,8 +16,16 @@ from tests.chart.tools import BIN
 REFUSED: Final = (
     ({"kafka": {"brokers": ""}}, "kafka.brokers is missing"),
     ({"store": {"existingSecret": ""}}, "store.existingSecret is missing"),
-    ({"store": {"existingSecret": "", "url": "postgresql://user:secret@db/threads"}}, "does not match pattern"),
-    ({"kafka": {"brokers": "kafka"}}, "kafka/brokers"),
+    ({"store": {"existingSecret": "", "url": "postgresql://user:secret@db/threads"}}, "store.url has a password"),
+    (
+        {"store": {"existingSecret": "", "url": "postgresql://db/threads?user=mill&password=secret"}},
+        "store.url has a password",
+    ),
+    ({"store": {"existingSecret": "", "url": "mysql://db/threads"}}, "postgresql://user@host:port/database"),
+    ({"kafka": {"brokers": "kafka"}}, 'each address is host:port, without a scheme, and "kafka" is not'),
+    ({"kafka": {"brokers": "a:9092,kafka://b:9092"}}, 'and "kafka://b:9092" is not'),
+    ({"roles": {"all": {"replicas": 50}}}, "roles.all.replicas 50 is more than topics.partitions 12"),
+    ({"settings": {"content": "file:///var/content"}}, "settings.content is a folder, and the pods' disk is read-only"),
     ({"replicas": 3}, "additional properties 'replicas' not allowed"),
     ({"pod": {"tolerate": []}}, "additional properties 'tolerate' not allowed"),
     ({"roles": {"all": {"pod": {"tolerate": []}}}}, "additional properties 'tolerate' not allowed"),

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import jsonschema_rs
 import pytest
 import yaml
 
@@ -89,21 +88,6 @@ def test_settings_that_are_secrets_never_come_from_the_config_map() -> None:
         if "password" in json.dumps(field.get("anyOf", [])) or field.get("secret")
     }
     assert secret <= set(ELSEWHERE) | NOT_OFFERED
-
-
-@pytest.mark.parametrize(
-    ("url", "taken"),
-    [
-        ("postgresql://mill@db:5432/threads", True),
-        ("postgresql://db:5432/threads?sslmode=verify-full", True),
-        ("postgresql://mill:hunter2@db:5432/threads", False),
-        ("postgresql://db/threads?user=mill&password=hunter2", False),
-        ("postgresql://db/threads?sslpassword=hunter2", False),
-    ],
-)
-def test_an_address_with_a_password_belongs_into_a_secret(url: str, *, taken: bool) -> None:
-    schema = SCHEMA["properties"]["store"]["properties"]["url"]
-    assert jsonschema_rs.is_valid(schema, url) is taken
 
 
 def test_pods_have_no_rights_in_the_cluster() -> None:

@@ -21,7 +21,7 @@ from pipeline.worker.host.roles import ROLES
 from turnmill import PUBLIC
 from turnmill.command_line import COMMANDS, SERVER
 from turnmill.errors import CallerError
-from turnmill.extras import CLIENT, HTTP
+from turnmill.extras import CLIENT, HTTP, install
 
 ROOT = Path(__file__).parents[2]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -112,7 +112,7 @@ def test_a_command_whose_extra_is_missing_says_which(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(extras, "_is_there", lambda name: name != "faust")
     with pytest.raises(CallerError) as raised:
         CliRunner().invoke(cli, ["worker", "--roles", "store"], catch_exceptions=False, standalone_mode=False)
-    said = "`turnmill worker` needs an extra of this package: pip install 'turnmill[worker]' (there is no faust)"
+    said = f"`turnmill worker` needs an extra of this package: {install('worker')} (there is no faust)"
     assert (str(raised.value), raised.value.exit_code) == (said, 2)
     listed = CliRunner().invoke(cli, ["--help"], catch_exceptions=False).output
     assert re.search(r"^  worker +\(needs turnmill\[worker\]\)$", listed, re.MULTILINE)

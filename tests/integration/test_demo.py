@@ -13,7 +13,8 @@ import pytest
 from pipeline.devbroker.ports import bindable
 from tests.support.places import CACHE
 from tests.support.waiting import PATIENCE, wait_for
-from turnmill.kafka.probe import ask, host_port
+from turnmill.addresses import host_port
+from turnmill.kafka.probe import ask
 
 COMMAND = [sys.executable, "-m", "pipeline", "demo"]
 

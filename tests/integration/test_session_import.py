@@ -5,6 +5,7 @@ import json
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +45,9 @@ async def turnmill(settings: Settings, home: Path, *arguments: str, status: int 
     return out.decode(), said.decode()
 
 
-def conversation() -> tuple[Claude, Claude]:
+def conversation(began: datetime | None = None) -> tuple[Claude, Claude]:
     claude = Claude("one")
+    claude.began = began or claude.began
     claude.ask("Find the oven")
     claude.call("t1", "Task", subagent_type="finder")
     child = claude.agent("a1")
@@ -73,7 +75,7 @@ def content(document: dict[str, Any]) -> list[Any]:
 
 
 async def test_sessions_are_stored_as_they_are_printed_and_once(applied_settings: Settings, tmp_path: Path) -> None:
-    settings = applied_settings.model_copy(update={"idle_timeout": 2.0, "terminal_grace": 0.2})
+    settings = applied_settings.model_copy(update={"terminal_grace": 0.2})
     claude, child = conversation()
     claude.write(tmp_path)
     write(child.agent_file(tmp_path), child.lines)
@@ -105,7 +107,7 @@ async def test_sessions_are_stored_as_they_are_printed_and_once(applied_settings
             assert one.get("relationships") == other.get("relationships")
         (main,) = await threads(settings, claude.session)
         assert main["title"] == "The oven"
-        assert main["turns"][-1]["completion_status"] == "interrupted", "nobody went on with it"
+        assert main["turns"][-1]["completion_status"] == "interrupted", "it was over when it was imported"
 
         claude.result("t2")
         claude.say("Baked.")
@@ -184,7 +186,7 @@ async def following(
 
 async def test_files_that_grow_are_followed(applied_settings: Settings, tmp_path: Path) -> None:
     settings = applied_settings.model_copy(update={"terminal_grace": 0.2})
-    claude, child = conversation()
+    claude, child = conversation(datetime.now(UTC))  # what nobody has gone on with for an hour is over
     claude.write(tmp_path)
     write(child.agent_file(tmp_path), child.lines)
     worker = WorkerProcess(settings).start()

@@ -13,7 +13,7 @@ from tests import weigh
 from tests.support import wheels
 from tests.support.places import CACHE
 from tests.support.waiting import PATIENCE, wait_for
-from turnmill.kafka.probe import host_port
+from turnmill.addresses import host_port
 
 AGENT = """
 from turnmill import SyncPublisher

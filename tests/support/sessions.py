@@ -6,6 +6,7 @@ import json
 import sqlite3
 from collections.abc import Iterable
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
@@ -36,6 +37,7 @@ class Claude:
         self.fields |= {"sessionId": self.session, "version": "2.1.0", "gitBranch": "main", **fields}
         self.lines: list[Line | str] = []
         self.last: str | None = None
+        self.began = datetime(2026, 1, 20, 10, tzinfo=UTC)
         self._second = 0
         self._agent = fields.get("agentId")
 
@@ -47,7 +49,7 @@ class Claude:
         """Add a line of the tree; its uuid is made of the session and its number."""
         self._second += 1
         uuid = named(f"{self.session}/{self._agent}/{self._second}")
-        at = f"2026-01-20T10:{self._second // 60:02d}:{self._second % 60:02d}.000Z"
+        at = f"{self.began + timedelta(seconds=self._second):%Y-%m-%dT%H:%M:%S}.000Z"
         line = {"parentUuid": self.last, **self.fields, "type": kind, "uuid": uuid, "timestamp": at, **fields}
         self.lines.append(line)
         self.last = uuid

@@ -9,8 +9,11 @@ import struct
 from dataclasses import dataclass
 from io import BytesIO
 
+from turnmill.addresses import host_port
+
 METADATA, VERSION = 3, 2
 MAX_ANSWER_BYTES = 1 << 20
+NO_KAFKA = "what listens there does not speak Kafka, or not in time"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +23,6 @@ class Answer:
     cluster_id: str | None
     brokers: tuple[int, ...]
     controller: int
-
-
-def host_port(address: str) -> tuple[str, int]:
-    """'host:port' or '[::1]:port' -> (host, port)."""
-    host, _, port = address.rpartition(":")
-    return host.strip("[]"), int(port)
 
 
 def ask(address: str, timeout: float = 1.0) -> Answer | None:
@@ -41,21 +38,6 @@ def ask(address: str, timeout: float = 1.0) -> Answer | None:
             return _parse(stream.read(size)) if 0 < size <= MAX_ANSWER_BYTES else None
     except (OSError, struct.error, UnicodeDecodeError):
         return None
-
-
-def why_silent(address: str, timeout: float = 1.0) -> str:
-    """Return why no Kafka broker answers at host:port."""
-    try:
-        socket.create_connection(host_port(address), timeout).close()
-    except socket.gaierror:
-        return f"no address is known for {host_port(address)[0]}: is the name right?"
-    except ConnectionRefusedError:
-        return "nothing listens there"
-    except TimeoutError:
-        return f"no answer within {timeout:g} s: is the address right, and does a firewall let us through?"
-    except OSError as error:
-        return error.strerror or str(error)
-    return "what listens there does not speak Kafka, or not in time"
 
 
 def _parse(data: bytes) -> Answer:

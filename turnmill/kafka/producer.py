@@ -7,10 +7,11 @@ from typing import Any, Final
 
 from aiokafka import AIOKafkaProducer, errors
 
+from turnmill.addresses import unreachable
 from turnmill.errors import BrokerError
 from turnmill.kafka.client import client_options
 from turnmill.kafka.client_log import RARELY, client_log
-from turnmill.kafka.probe import why_silent
+from turnmill.kafka.probe import NO_KAFKA
 from turnmill.kafka.refusal import refusal
 from turnmill.settings import ClientSettings
 from turnmill.wire.envelope import Headers
@@ -80,7 +81,7 @@ async def connected(settings: ClientSettings, topic: str) -> KafkaProducer:
         await _disconnect(producer)
         reason = await refusal(settings)
         if reason is None and not producer.client.cluster.brokers():
-            wrong += f" ({await asyncio.to_thread(why_silent, settings.broker_list[0])})"
+            wrong += f" ({await asyncio.to_thread(unreachable, settings.broker_list[0]) or NO_KAFKA})"
         raise reason or BrokerError(wrong) from error
     except BaseException:
         await _disconnect(producer)

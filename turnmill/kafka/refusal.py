@@ -12,9 +12,9 @@ from aiokafka import errors
 from aiokafka.conn import create_conn
 from aiokafka.protocol.metadata import MetadataRequest
 
+from turnmill.addresses import host_port
 from turnmill.errors import CallerError
 from turnmill.kafka.client import client_options
-from turnmill.kafka.probe import host_port
 from turnmill.settings import BrokerSettings
 
 ANSWER_TIMEOUT: Final = 5.0  # seconds

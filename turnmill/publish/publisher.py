@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 from turnmill import environment
-from turnmill.errors import BrokerError, CallerError
+from turnmill.errors import BrokerError, CallerError, expectation
 from turnmill.identity import thread_uuid
 from turnmill.labels import parsed
 from turnmill.limits import NAMED_CHARACTERS, TENANT_CHARACTERS
@@ -195,7 +195,7 @@ class Publisher:
         try:
             known = RunInfo.model_validate(info or {})
         except ValidationError as error:
-            raise CallerError(f"info: {error.errors(include_url=False)[0]['msg']}") from error
+            raise CallerError(f"info: {expectation(error.errors(include_url=False)[0])}") from error
         uuid, external_id = thread_uuid(thread_id, tenant)
         named = uuid if self._settings.publish_url is None else thread_id
         identity = {"thread_id": named, "run_id": run_id or str(uuid4()), "agent_id": agent_id, "dialect": dialect}

@@ -5,7 +5,14 @@
 
 {{- define "turnmill.brokers" -}}
 {{- if .Values.dev.kafka.enabled }}{{ include "turnmill.fullname" . }}-kafka:9092
-{{- else }}{{ required "kafka.brokers is missing: the bootstrap addresses, host:port,host:port" .Values.kafka.brokers }}
+{{- else }}
+{{- $brokers := required "kafka.brokers is missing: the bootstrap addresses, host:port,host:port" .Values.kafka.brokers }}
+{{- range splitList "," $brokers }}
+{{- if not (regexMatch "^([^,:/\\s]+|\\[[^\\]]+\\]):[0-9]+$" (trim .)) }}
+{{- fail (printf "kafka.brokers: each address is host:port, without a scheme, and %q is not" .) }}
+{{- end }}
+{{- end }}
+{{- $brokers }}
 {{- end }}
 {{- end }}
 
@@ -79,6 +86,12 @@ TURNMILL_{{ upper $name }}: {{ include "turnmill.text" $value | quote }}
 - name: TURNMILL_STORE
   valueFrom: {secretKeyRef: {name: {{ .existingSecret }}, key: {{ .key }}}}
 {{- else }}
+{{- if regexMatch "(://[^/@]*:[^/@]*@)|([?&](ssl)?password=)" .url }}
+{{- fail "store.url has a password in it, which every reader of the release would see: put the address into a Secret, and name that in store.existingSecret" }}
+{{- end }}
+{{- if not (regexMatch "^(postgres(ql)?://[^/]+/.+)?$" .url) }}
+{{- fail "store.url: postgresql://user@host:port/database is expected" }}
+{{- end }}
 - {name: TURNMILL_STORE, value: {{ required "store.existingSecret is missing: a Secret with the database's address, postgresql://user:password@host:port/database" .url | quote }}}
 {{- end }}
 {{- end }}

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from pipeline.cli.histories.session_lines import Lines, NotRead, object_in_line
+from pipeline.cli.histories.session_lines import Lines, object_in_line
 from topics.json_text import Fields
 
 FACTS: Final = ("id", "parent_id", "directory", "title", "version", "time_updated")
@@ -100,7 +100,7 @@ class Sessions(Lines):
                 except sqlite3.Error:  # pages of it are damaged
                     self.broken.append(session["id"])
             if newer:
-                raise NotRead(0, f"{newer:,} sessions in the form of opencode 2, which is not read")
+                raise OSError(0, f"{newer:,} sessions in the form of opencode 2, which is not read")
 
     def _session(self, kept: Database | Folder, session: Fields) -> Iterator[tuple[Fields, int]]:
         again = session["id"] in self._seen
@@ -247,7 +247,7 @@ class Folder:
 def opened(path: Path, objects: Objects) -> Iterator[Database | Folder]:
     """Open what opencode keeps here. Raises OSError if that is neither such a database nor such a file."""
     if NEWER in path.parts:
-        raise NotRead(0, "a session in the form of opencode 2, which is not read")
+        raise OSError(0, "a session in the form of opencode 2, which is not read")
     if path.suffix != ".db":
         if len(path.parents) <= ABOVE or not (path.parents[ABOVE] / "message").is_dir():
             raise OSError(0, "no session of opencode: name opencode.db, or a file session/PROJECT/ses_….json")

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from pipeline.cli.histories.session_files import Source, name_of
-from pipeline.cli.histories.session_lines import Lines, NotRead
+from pipeline.cli.histories.session_lines import Lines
 from pipeline.dialects.transcript import Homes, Reader, RunEvent, RunOpened, RunOver
 from topics.json_text import Fields
 from turnmill.capture.fitting import fitted
 from turnmill.errors import InvalidRecord
 
+OVER_AFTER: Final = 3_600_000  # ms: a run of which nothing was written for so long is over
 MALFORMED: Final = (KeyError, TypeError, AttributeError, ValueError)  # of a line that its reader does not understand
 
 
@@ -52,7 +53,10 @@ class Part:
 
 @dataclass(slots=True, eq=False)
 class Running:
-    """A run whose lines are read. `index`: of its next event; `sent_at`: `time.monotonic()` of the last event."""
+    """A run whose lines are read.
+
+    `index`: of its next event; `at`: epoch ms of the last event, `sent_at`: `time.monotonic()`; `new`: some were sent.
+    """
 
     opened: RunOpened
     stored: Mapping[str, int]
@@ -60,6 +64,7 @@ class Running:
     index: int = 0
     at: int = 0
     ended: bool = False
+    new: bool = False
     paused: bool = False
     sent_at: float = 0.0
 
@@ -82,7 +87,7 @@ class Counts:
     known: int = 0
     cut: int = 0
     broken: list[str] = field(default_factory=list)  # places of lines that can't be read
-    unread: list[str] = field(default_factory=list)  # files with sessions that were left out
+    unread: list[str] = field(default_factory=list)  # files that can't be read
 
 
 class Import:
@@ -118,13 +123,19 @@ class Import:
             for line, size in file.lines.read():
                 await self._line(file, line)
                 advance(size)
-        except NotRead as error:
+        except OSError as error:  # it is gone, is another user's, or in a form that is not read
             self.counts.unread.append(f"{path} ({error.strerror})")
-        except OSError as error:  # it is gone, or is another user's
-            self.counts.broken.append(f"{path} ({error.strerror})")
         self.counts.broken += [f"{path}:{number}" for number in file.lines.broken[broken:]]
         for running in file.running.values():
             running.paused = True
+
+    async def settle(self, file: File, now: int) -> None:
+        """End the runs that nobody has gone on with; what comes all the same continues them. `now`: epoch ms."""
+        for running in file.running.values():
+            part = running.part
+            if part.output is not None and running.at < now - OVER_AFTER:
+                await part.output.end("disconnected", at=running.at)  # the stream's own end counts, if it has one
+                part.output, part.known = None, running.index - part.first
 
     def close(self, file: File) -> None:
         """Leave the runs of a file that is read no further."""
@@ -178,7 +189,7 @@ class Import:
             return
         if part.output is None:
             part.output = self._run(part.opened, dialect, index - part.first)
-            self.counts.new += 1
+            self.counts.new, running.new = self.counts.new + 1, True
         running.sent_at = time.monotonic()
         try:
             await part.output.send(step.event, at=step.at)
@@ -212,7 +223,7 @@ class Import:
         self._newest[opened.thread, opened.run] = name
 
     def _left(self, running: Running) -> None:
-        self.counts.known += running.part.known is not None
+        self.counts.known += running.part.known is not None and not running.new
         _leave(running.part)
 
 

@@ -15,10 +15,6 @@ CHUNK_BYTES: Final = 1 << 20  # read at a time
 SESSION_BYTES: Final = 256 << 20  # of a file that is read as a whole
 
 
-class NotRead(OSError):
-    """A file has sessions in a form that is not read."""
-
-
 class Lines:
     """The lines of a file that grows: `read` goes on where it stopped.
 

@@ -29,6 +29,7 @@ from topics import json_text
 from topics.json_text import Fields
 from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
+from turnmill.clock import now_ms
 from turnmill.errors import CallerError, TurnmillError
 from turnmill.identity import thread_uuid
 from turnmill.publish.publisher import Publisher
@@ -93,9 +94,10 @@ def import_sessions(destination: Destination, wanted: Wanted, *, elsewhere: bool
 
 
 def _all_read(counts: Counts) -> None:
-    """Raise TurnmillError if sessions were left out."""
-    if counts.unread:
-        raise TurnmillError(f"{many(len(counts.unread), 'file')} with sessions that were not imported")
+    """Raise TurnmillError if anything was left out."""
+    if counts.unread or counts.broken:
+        left_out = f"{many(len(counts.unread), 'file')} and {many(len(counts.broken), 'line')}"
+        raise TurnmillError(f"{left_out} can't be read: all others are imported")
 
 
 def places_elsewhere(settings: Settings) -> list[str]:
@@ -180,6 +182,7 @@ async def _read(reading: Import, entry: Followed, wanted: Wanted, advance: Calla
     if entry.file is None:
         return
     await reading.read(entry.file, advance)
+    await reading.settle(entry.file, now_ms())
     await asyncio.sleep(0)  # whoever sends has its turn
     if not wanted.follow or entry.written < time.time() - GROWING_SECONDS:
         reading.close(entry.file)

@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from pipeline.cli.groups import Group
 from pipeline.cli.output import wide_console
 from pipeline.cli.stored.selection import recorded
 from pipeline.cli.stored.thread_view import plain
@@ -35,7 +36,7 @@ BATCH_SIZE: Final = 1_000  # records in memory while they are sent
 BATCH_BYTES: Final = 33_554_432
 
 
-@click.group(short_help="List, show and redrive dead letters.")
+@click.group(cls=Group, short_help="List, show and redrive dead letters.")
 def dlq() -> None:
     """List, show and redrive dead letters: records that could not be assembled, stored or delivered.
 

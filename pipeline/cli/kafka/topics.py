@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
 
+from pipeline.cli.groups import Group
 from pipeline.kafka.admin import apply_topics, describe_topics, topic_changes
 from pipeline.kafka.topic_plan import Found
 from pipeline.settings import load
@@ -28,7 +29,7 @@ DONE: Final = {
 TO_DO: Final = {"create": "missing", "configure": "differs", "grow": "too small", "left": "differs"}
 
 
-@click.group("topics", short_help="List, create and describe the topics.")
+@click.group("topics", cls=Group, short_help="List, create and describe the topics.")
 def topics() -> None:
     """List, create and describe the topics."""
 

@@ -201,6 +201,16 @@ def lag_finding(group: str, role: str, rows: Sequence[PartitionLag], members: in
     return Finding("ok", check, f"{lag:,} records to read" if lag else "has read all")
 
 
+def stores_finding(group: str, clients: Iterable[str]) -> list[Finding]:
+    """Report workers of a group that write to different stores. `clients`: their client ids, which end with a mark."""
+    stores = {client.rpartition(".")[2] for client in clients if client.startswith("turnmill.")}
+    if len(stores) < 2:
+        return []
+    seen = f"its workers name {len(stores)} stores: unless that is the same database, each lacks turns of the others"
+    advice = "give all workers one TURNMILL_STORE; a file of SQLite is for the workers of one machine"
+    return [Finding("error", f"group {group}", seen, advice)]
+
+
 def partitioner_finding(told: Placed) -> Finding:
     """Report which client's partitioner placed the newest records."""
     check, advice = "partitioner", "docs/records.md#which-partition says how each client is set"

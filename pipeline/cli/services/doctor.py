@@ -39,10 +39,10 @@ from pipeline.worker.host.roles import default_roles
 from pipeline.worker.repair.ledger import take_stock
 from pipeline.worker.repair.restoring import contradicted, newest_facts
 from topics.catalog import CATALOG, DEAD_LETTERS, EVENTS
+from turnmill.addresses import host_port
 from turnmill.clock import now_ms
 from turnmill.errors import CallerError, TurnmillError
 from turnmill.kafka.client import client_options
-from turnmill.kafka.probe import host_port
 from turnmill.settings import BrokerSettings, without_password
 
 MAX_CLOCK_SKEW: Final = 5.0  # seconds by which a record may be dated later than this machine's clock
@@ -105,7 +105,8 @@ async def examine(settings: Settings, *, ledger: bool = False) -> list[Finding]:
         if len(topics) == len(CATALOG):
             findings += await _records(settings, topics, stored=store.level == "ok", ledger=ledger)
     except TurnmillError as error:
-        findings.append(Finding("error", "broker", str(error)))
+        if all(finding.seen != str(error) for finding in findings):  # else it is one of the settings
+            findings.append(Finding("error", "broker", str(error)))
     return [*findings, store, *await _archive(settings)]
 
 
@@ -128,9 +129,9 @@ async def _services(settings: Settings) -> list[Finding]:
 
 
 def _unusable(settings: Settings) -> list[Finding]:
-    """Report errors in settings that only the redaction, the content store, the archive and sign-in read."""
+    """Report errors in settings that only the brokers' clients, redaction, content, archive and sign-in read."""
     findings = []
-    for make in (redaction_of, ContentStore.of, _archive_of, _sign_in_of):
+    for make in (client_options, redaction_of, ContentStore.of, _archive_of, _sign_in_of):
         try:
             make(settings)
         except CallerError as error:
@@ -148,9 +149,9 @@ async def _records(settings: Settings, topics: list[Found], *, stored: bool, led
         group = role.group(settings)
         rows = await group_lag(settings, group, [role.topic])
         nothing = any(row.lag for row in rows) and all(row.committed is None for row in rows)
-        findings.append(
-            checks.lag_finding(group, role.name, rows, await group_members(settings, group) if nothing else 0)
-        )
+        clients = await group_members(settings, group) if nothing or role.needs_store else []
+        findings.append(checks.lag_finding(group, role.name, rows, len(clients)))
+        findings += checks.stores_finding(group, clients)
         waiting += sum(row.lag for row in rows) if role.name in LEDGER_ROLES else 0
     sizes = {topic.name: sum((row.end or 0) - (row.begin or 0) for row in topic.partitions) for topic in topics}
     letters = sizes[DEAD_LETTERS.full_name(settings.topic_prefix)]

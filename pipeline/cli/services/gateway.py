@@ -11,6 +11,7 @@ from typing import Final, cast
 import click
 import uvloop
 
+from pipeline.cli.groups import Group
 from pipeline.gateway.access.principal import SCOPES, Scope
 from pipeline.gateway.access.token_table import VARIABLE, new_token
 from pipeline.gateway.serving.app import create_app
@@ -30,7 +31,9 @@ MIDDLE: Final = 200
 STOP_DEADLINE: Final = STOP_TIMEOUT + 15.0  # seconds; records not confirmed by then are in the publisher's spool
 
 
-@click.group(invoke_without_command=True, short_help="Serve HTTP: ingest, threads, live streams, usage, dashboard.")
+@click.group(
+    cls=Group, invoke_without_command=True, short_help="Serve HTTP: ingest, threads, live streams, usage, dashboard."
+)
 @click.option(
     "--dev", hidden=True, type=click.Path(path_type=Path), help="The folder of `turnmill dev`, which sets this."
 )

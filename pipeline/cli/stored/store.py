@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import click
 
+from pipeline.cli.groups import Group
 from pipeline.cli.output import many
 from pipeline.cli.stored.selection import in_store, with_store
 from pipeline.cli.stored.thread_view import plain
@@ -39,7 +40,7 @@ MAX_SHOWN: Final = 20  # wrong sums to print
 DAY: Final = 86_400.0  # seconds
 
 
-@click.group()
+@click.group(cls=Group)
 def store() -> None:
     """Maintain the thread store that TURNMILL_STORE names."""
 
@@ -216,7 +217,7 @@ async def _check(url: str) -> dict[str, Any]:
     return {"store": without_password(url), "schema": revision, **{name: getattr(counts, name) for name in names}}
 
 
-@click.group()
+@click.group(cls=Group)
 def archive() -> None:
     """Maintain the tables that TURNMILL_ARCHIVE=iceberg+… names."""
 

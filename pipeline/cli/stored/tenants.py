@@ -7,6 +7,7 @@ from functools import partial
 
 import click
 
+from pipeline.cli.groups import Group
 from pipeline.cli.output import many
 from pipeline.cli.stored.selection import in_store, recorded
 from pipeline.cli.stored.thread_view import plain
@@ -25,7 +26,7 @@ from turnmill.errors import BrokerError
 WEEK_MS = "604800000"  # the broker's default of `segment.ms`
 
 
-@click.group()
+@click.group(cls=Group)
 def tenants() -> None:
     """Erase a tenant, and look for remaining data."""
 

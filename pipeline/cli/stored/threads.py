@@ -12,6 +12,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
+from pipeline.cli.groups import Group
 from pipeline.cli.options import Moment
 from pipeline.cli.output import many, wide_console
 from pipeline.cli.running import load_running
@@ -39,7 +40,7 @@ GIVEN_CHARACTERS: Final = 40  # of an id that its producer gave: more would leav
 MARK: Final = re.compile("<mark>(.*?)</mark>")
 
 
-@click.group()
+@click.group(cls=Group)
 def threads() -> None:
     """List, show and delete stored threads.
 

@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 import click
 
+from pipeline.cli.groups import Group
 from pipeline.cli.running import load_running
 from pipeline.cli.stored.selection import in_store, recorded
 from pipeline.cli.stored.thread_view import plain
@@ -22,7 +23,7 @@ from turnmill.errors import CallerError
 T = TypeVar("T")
 
 
-@click.group()
+@click.group(cls=Group)
 def tokens() -> None:
     """Make, list, rotate and revoke tokens for gateways.
 

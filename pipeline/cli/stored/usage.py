@@ -8,6 +8,7 @@ import click
 from rich.table import Column, Table
 from rich.text import Text
 
+from pipeline.cli.groups import Group
 from pipeline.cli.options import Moment
 from pipeline.cli.output import many, wide_console
 from pipeline.cli.running import load_running
@@ -56,7 +57,7 @@ UNKNOWN = "–"
 LISTED = {"service_tier": "standard", "purpose": "answer"}  # what an empty name stands for
 
 
-@click.group(invoke_without_command=True, short_help="Sum up tokens, cost, turns, errors and times.")
+@click.group(cls=Group, invoke_without_command=True, short_help="Sum up tokens, cost, turns, errors and times.")
 @click.option("--group-by", default="model", show_default=True, help=f"Any of {', '.join(GROUPS)}, or nothing.")
 @click.option("--bucket", type=click.Choice(BUCKETS), help="Also split by this unit of time.")
 @click.option("--tz", default="UTC", show_default=True, help="Time zone of buckets, and of times without one.")

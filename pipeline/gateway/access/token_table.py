@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field, StringConstraints, ValidationError
 from pipeline.gateway.access.principal import Principal, Scope
 from pipeline.stores.accounts.tokens import Token
 from turnmill.clock import now_ms
-from turnmill.errors import CallerError
+from turnmill.errors import CallerError, expectation
 
 PREFIX: Final = "tm_"  # so that secret scanners recognise our tokens
 VARIABLE: Final = "TURNMILL_GATEWAY_TOKENS"
@@ -103,7 +103,7 @@ def parse_tokens(text: str, source: str) -> dict[str, Principal]:
             first = error.errors(include_url=False, include_input=False)[0]
             where = ".".join(map(str, first["loc"]))
             raise CallerError(
-                f"{source}, line {number}: {where + ': ' if where else ''}{first['msg']}; "
+                f"{source}, line {number}: {where + ': ' if where else ''}{expectation(first)}; "
                 "`turnmill gateway token` makes such a line"
             ) from None
         if token.sha256 in principals:

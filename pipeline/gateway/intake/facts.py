@@ -8,7 +8,7 @@ from pipeline.dialects import DIALECTS
 from pipeline.dialects.recognition import AUTO
 from pipeline.gateway.problems import Problem
 from pipeline.gateway.routing import Named
-from turnmill.errors import InvalidRecord
+from turnmill.errors import InvalidRecord, expectation
 from turnmill.identity import thread_uuid
 from turnmill.publish.run_info import RunInfo
 from turnmill.wire.envelope import MAX_INTEGER, loads
@@ -103,7 +103,7 @@ def facts_of(where: UploadQuery, headers: FactHeaders, in_body: dict[str, Any]) 
         return Facts.model_validate(known | {"request": None}), in_body.get("request") if request is None else request
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        raise Problem("bad-request", f"the body's first event: {first['loc'][0]}: {first['msg']}") from None
+        raise Problem("bad-request", f"the body's first event: {first['loc'][0]}: {expectation(first)}") from None
 
 
 def info_of(facts: Facts, request: Any, tenant: str | None) -> RunInfo:

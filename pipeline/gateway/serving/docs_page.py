@@ -1,7 +1,7 @@
 """`/docs`: the OpenAPI document as a page without scripts, and what each kind of problem means."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from html import escape
 from pathlib import Path
 from typing import Any, Final
@@ -18,6 +18,8 @@ PAGE: Final = {
     "Cache-Control": "no-cache",
 }
 STYLE: Final = Path(__file__).with_name("docs.css").read_text("utf-8")
+
+Schema = dict[str, Any]
 
 router = APIRouter(include_in_schema=False)
 
@@ -66,7 +68,7 @@ def _page(document: dict[str, Any]) -> Iterator[str]:
                 f"<span>{escape(operation.get('summary', ''))}</span></summary>"
                 f'<div id="{escape(f"{method}-{path}")}">'  # a link to #ID opens the element that contains it
             )
-            yield from _operation(operation)
+            yield from _operation(operation, document.get("components", {}).get("schemas", {}))
             yield "</div></details>"
     yield "<h2>Problems</h2><p>Every error is <code>application/problem+json</code> (RFC 9457); its type is one of:</p>"
     yield "<table><tr><th>type<th>status<th>means<th>what to do</tr>"
@@ -78,7 +80,7 @@ def _page(document: dict[str, Any]) -> Iterator[str]:
     yield "</table></main></html>"
 
 
-def _operation(operation: dict[str, Any]) -> Iterator[str]:
+def _operation(operation: Schema, named: Mapping[str, Schema]) -> Iterator[str]:
     for paragraph in operation.get("description", "").split("\n\n"):
         yield f"<p>{_text(paragraph)}</p>" if paragraph.strip() else ""
     scopes = [", ".join(need.get("token", ())) for need in operation.get("security", ())]
@@ -95,26 +97,67 @@ def _operation(operation: dict[str, Any]) -> Iterator[str]:
             )
         yield "</table>"
     for kind, media in operation.get("requestBody", {}).get("content", {}).items():
-        if "example" in media:
-            yield f"<p>Body, <code>{escape(kind)}</code>:</p><pre>{escape(str(media['example']))}</pre>"
+        yield f"<p>Body, <code>{escape(kind)}</code>:</p>"
+        yield from _table(media, named)
+        yield f"<pre>{escape(str(media['example']))}</pre>" if "example" in media else ""
     yield "<table><tr><th>status<th>meaning</tr>"
     for status, answer in operation["responses"].items():
         yield f"<tr><td>{escape(status)}<td>{_text(answer['description'])}</tr>"
     yield "</table>"
+    for status, answer in operation["responses"].items():
+        for kind, media in answer.get("content", {}).items() if status < "300" else ():
+            yield f"<p>Answer {escape(status)}, <code>{escape(kind)}</code>:</p>"
+            yield from _table(media, named)
 
 
-def _takes(schema: dict[str, Any]) -> str:
+def _table(media: Schema, named: Mapping[str, Schema]) -> Iterator[str]:
+    """Yield the fields of a body as a table; nothing if its schema names none."""
+    rows = list(fields_of(media.get("schema", {}), named))
+    if rows:
+        yield "<table><tr><th>field<th>takes<th>meaning</tr>"
+        yield from (
+            f"<tr><td><code>{escape(path)}</code><td>{escape(takes)}<td>{_text(meaning)}</tr>"
+            for path, takes, meaning in rows
+        )
+        yield "</table>"
+
+
+def fields_of(
+    schema: Schema, named: Mapping[str, Schema], path: str = "", within: tuple[str, ...] = ()
+) -> Iterator[tuple[str, str, str]]:
+    """Yield (path, takes, meaning) of a schema's fields, and of those in them.
+
+    `within`: the named schemas that this one is in, which are not shown again.
+    """
+    name = schema.get("$ref", "").rpartition("/")[2]
+    if name in within:
+        return
+    schema, within = named.get(name, schema), (*within, name) if name else within
+    for branch in schema.get("anyOf", ()):
+        yield from fields_of(branch, named, path, within)
+    if "items" in schema:
+        yield from fields_of(schema["items"], named, f"{path}[]", within)
+    for field, value in schema.get("properties", {}).items():
+        at = f"{path}.{field}".lstrip(".")
+        required = "" if field in schema.get("required", ()) or "default" in value else ", may be left out"
+        yield at, _takes(value) + required, value.get("description", "")
+        yield from fields_of(value, named, at, within)
+
+
+def _takes(schema: Schema) -> str:
     """Return the values that a JSON schema allows, in words."""
     if "anyOf" in schema:
-        return _takes(next(branch for branch in schema["anyOf"] if branch.get("type") != "null"))
+        return " or ".join(dict.fromkeys(map(_takes, schema["anyOf"])))
+    if "$ref" in schema:
+        return "object"
     if "enum" in schema:
         return " | ".join(map(str, schema["enum"]))
     if "const" in schema:
         return str(schema["const"])
-    text = str(schema.get("type", "any"))
+    text = str(schema.get("type", "any")) + (f" of {_takes(schema['items'])}" if "items" in schema else "")
     low, high = schema.get("minimum"), schema.get("maximum")
     if low is not None:
-        text += f" ≥ {low}" if high is None else f", {low} to {high}"
+        text += f" ≥ {low:,.9g}" if high is None else f", {low:,.9g} to {high:,.9g}"
     return text + (f", by default {schema['default']}" if schema.get("default") not in (None, "") else "")
 
 

@@ -6,9 +6,12 @@ that stands still does not delay assembly.
 
 import asyncio
 import gc
+import hashlib
 import logging
+import platform
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import faust
@@ -30,6 +33,7 @@ from pipeline.worker.host.group_work import GROUP_RECORDS
 from pipeline.worker.host.roles import Role
 from topics.catalog import TURNS
 from turnmill.errors import BrokerError
+from turnmill.settings import without_password
 
 log = logging.getLogger(__name__)
 
@@ -170,6 +174,13 @@ class Worker:
         return reasons
 
 
+def store_mark(url: str) -> str:
+    """Return a hash of where a store is: by it, `turnmill doctor` sees whether the workers of a group share theirs."""
+    file = url.removeprefix("sqlite:///")
+    place = without_password(url) if file == url else f"{platform.node()}:{Path(file).resolve()}"
+    return hashlib.sha256(place.encode()).hexdigest()[:8]
+
+
 def build_app(settings: Settings, role: Role, metrics: Metrics) -> faust.App:
     """Return the Faust app of a role; `app.stage` is its stage."""
     fetch_records = min(settings.fetch_records, GROUP_RECORDS) if role.topic is TURNS else settings.fetch_records
@@ -177,6 +188,7 @@ def build_app(settings: Settings, role: Role, metrics: Metrics) -> faust.App:
         role.group(settings),
         broker=[f"kafka://{address}" for address in settings.broker_list],
         broker_credentials=credentials(settings),
+        broker_client_id=f"turnmill.{store_mark(settings.store_url)}" if role.needs_store else "turnmill",
         store="memory://",
         datadir=settings.home / "faust",
         web_enabled=False,

@@ -56,9 +56,11 @@ def test_the_benchmark_is_of_a_checkout(monkeypatch: pytest.MonkeyPatch) -> None
         CliRunner().invoke(cli, ["bench", "--only", "turns"], catch_exceptions=False, standalone_mode=False)
 
 
-@pytest.mark.parametrize(("slip", "meant"), [("wroker", "worker"), ("thread", "threads"), ("doctr", "doctor")])
+@pytest.mark.parametrize(
+    ("slip", "meant"), [("wroker", "worker"), ("thread", "threads"), ("threads lst", "list"), ("topics aply", "apply")]
+)
 def test_a_misspelt_command_is_told_which_is_meant(slip: str, meant: str) -> None:
-    answer = CliRunner().invoke(cli, [slip])
+    answer = CliRunner().invoke(cli, slip.split())
     assert answer.exit_code == 2
     assert f"is '{meant}' meant?" in answer.output
 

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from pipeline.devbroker.ports import bindable, check_listenable, free_ports, next_addresses
+from turnmill.addresses import host_port
 from turnmill.errors import CallerError
-from turnmill.kafka.probe import ask, host_port
+from turnmill.kafka.probe import ask
 
 
 @pytest.fixture

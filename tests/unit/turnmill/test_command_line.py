@@ -10,7 +10,7 @@ import pytest
 import turnmill
 from turnmill import CallerError, command_line
 from turnmill.command_line import COMMANDS, client, main, server_command
-from turnmill.extras import CLIENT
+from turnmill.extras import CLIENT, install
 
 
 def test_the_server_is_found_by_its_entry_point_and_its_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -37,10 +37,12 @@ def test_without_the_server_each_command_says_what_brings_it(
             main()
         assert raised.value.code == 2
         assert capsys.readouterr().err == (
-            f"turnmill: `turnmill {name}` needs an extra of this package: pip install 'turnmill[{command.extra}]'\n"
+            f"turnmill: `turnmill {name}` needs an extra of this package: {install(command.extra)}\n"
         )
-    with pytest.raises(CallerError, match="there is no command 'wroker': `turnmill --help` lists them"):
+    with pytest.raises(CallerError, match=r"there is no command 'wroker': is 'worker' meant\?"):
         client(["wroker"])
+    with pytest.raises(CallerError, match="there is no command 'coffee': `turnmill --help` lists them"):
+        client(["coffee"])
 
 
 def test_the_client_lists_all_commands_and_says_its_version(capsys: pytest.CaptureFixture[str]) -> None:

@@ -27,6 +27,8 @@ async def test_the_documentation_names_every_operation_and_every_problem(http: h
             assert f'<div id="{method}-{path}">' in page.text
             assert operation["summary"]
             assert operation.get("description"), f"{method} {path} says nothing of what it does"
+    for field in ("scopes", "tokens[].name"):  # of a body, and of an answer
+        assert f"<td><code>{field}</code>" in page.text
     for name in KINDS:
         assert f'id="{name}"' in page.text
     assert "<script" not in page.text

@@ -124,7 +124,7 @@ def test_copies_are_other_runs_in_other_threads(tmp_path: Path) -> None:
         ),
         # Three dialects have a `start`: no hint is better than any of them.
         ('{"type":"start"}\n{"oops"\n', "pi-agent", [": line 2: not JSON"]),
-        (envelope() + "\n" + envelope(seq=-1), None, [": line 2: seq: Input should be greater than or equal to 0"]),
+        (envelope() + "\n" + envelope(seq=-1), None, [": line 2: seq: 0 or more is expected"]),
         (envelope() + "\n{", None, [": line 2: undecodable: not JSON in UTF-8"]),
         (envelope() + "\n\n" + envelope(run="text"), None, [": line 3: run: "]),
     ],

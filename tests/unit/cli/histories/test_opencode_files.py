@@ -148,8 +148,8 @@ def test_damaged_rows_and_pages_give_all_that_can_be_read(tmp_path: Path) -> Non
     assert "tool-output-available" in kinds
     assert kinds[-1] == "finish"
     path.write_bytes(b"SQLite format 3\x00" + b"\x07" * 5000)
-    (broken,) = run_import(Store(), tmp_path, "opencode").counts.broken
-    assert broken.startswith(f"{path} (")
+    (unread,) = run_import(Store(), tmp_path, "opencode").counts.unread
+    assert unread.startswith(f"{path} (")
 
 
 def test_sessions_in_files_of_earlier_versions_and_the_same_in_the_database(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 import zstandard
 
 from pipeline.cli.histories.session_files import SOURCES, files_of
-from pipeline.cli.histories.session_import import File, Import
+from pipeline.cli.histories.session_import import OVER_AFTER, File, Import
 from pipeline.dialects.transcript import RunOpened
 from tests.support.sessions import Claude, Codex, Copilot, Gemini, Opencode, named, write
 from turnmill.errors import CallerError, InvalidRecord, Reason
@@ -67,13 +67,14 @@ class Store:
         return runs
 
 
-def run_import(store: Store, home: Path, source: str = "claude-code") -> Import:
+def run_import(store: Store, home: Path, source: str = "claude-code", now: int = 0) -> Import:
     reading = Import(SOURCES[source], store)
 
     async def read() -> None:
         for path in await reading.stored_first(files_of(SOURCES[source], [home])):
             file = reading.open(path)
             await reading.read(file, lambda _: None)
+            await reading.settle(file, now)
             reading.close(file)
 
     asyncio.run(read())
@@ -94,6 +95,30 @@ def test_the_last_run_stays_open_and_all_others_end(tmp_path: Path) -> None:
     store = Store()
     assert run_import(store, tmp_path).counts.new == 2
     assert [run.over for run in store.runs] == ["complete", "left"]
+
+
+@pytest.mark.parametrize(("since", "over"), [(OVER_AFTER, "left"), (OVER_AFTER + 1, "disconnected")])
+def test_a_run_that_nobody_goes_on_with_for_an_hour_is_over(tmp_path: Path, since: int, over: str) -> None:
+    claude = conversation()
+    last = int(claude.began.timestamp() + len(claude.lines)) * 1000
+    claude.write(tmp_path)
+    store = Store()
+    counts = run_import(store, tmp_path, now=last + since).counts
+    assert [run.over for run in store.runs] == ["complete", over]
+    assert (counts.new, counts.known) == (2, 0)
+
+
+def test_a_file_that_is_followed_goes_on_behind_a_run_that_was_over(tmp_path: Path) -> None:
+    claude, store = conversation(), Store()
+    now = int(claude.began.timestamp() * 1000) + 2 * OVER_AFTER
+    run = read_twice(store, claude, tmp_path, lambda: claude.result("t1"), now=now)
+    before = store.runs[-2]
+    assert (before.over, run.opened.run, run.opened.info["continues"]) == (
+        "disconnected",
+        f"{before.opened.run}+2",
+        before.opened.run,
+    )
+    assert len(run.events) == 1
 
 
 def test_again_changes_nothing(tmp_path: Path) -> None:
@@ -146,13 +171,14 @@ def test_a_run_that_is_not_stored_yet_is_sent_again_with_the_same_numbers(tmp_pa
     assert after.events[: len(before.events)] == before.events
 
 
-def read_twice(store: Store, claude: Claude, home: Path, grow: Any, settled: float = 60.0) -> Out:
+def read_twice(store: Store, claude: Claude, home: Path, grow: Any, settled: float = 60.0, now: int = 0) -> Out:
     """Read a file that is followed, and what it has more after `grow` -> the last run that was handed on."""
     reading = Import(SOURCES["claude-code"], store, settled)
 
     async def read() -> None:
         file: File = reading.open(claude.write(home))
         await reading.read(file, lambda _: None)
+        await reading.settle(file, now)
         grow()
         claude.write(home)
         await reading.read(file, lambda _: None)
@@ -328,7 +354,7 @@ def test_rollouts_of_codex_that_it_has_compressed(tmp_path: Path) -> None:
     second.write_bytes(second.read_bytes()[:-9] + b"damaged!!")
     again = run_import(store, tmp_path / "sessions", "codex")
     assert (again.counts.files, again.counts.new, store.taken()) == (2, 0, [])
-    assert [str(second) in line for line in again.counts.broken] == [True]
+    assert [str(second) in line for line in again.counts.unread] == [True]
 
 
 def test_the_usual_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ from pipeline.cli.services.checks import (
     partitioner_finding,
     settings_findings,
     state_finding,
+    stores_finding,
     topic_findings,
     wire_findings,
 )
@@ -154,6 +155,21 @@ def test_a_group_that_runs_and_has_read_nothing_of_a_new_topic() -> None:
         "warning",
         "7 records wait for 2 running workers, of a topic that is new to the group",
     )
+
+
+@pytest.mark.parametrize(
+    ("clients", "stores"),
+    [
+        ((), 0),
+        (("turnmill.aa", "turnmill.aa"), 0),
+        (("turnmill.aa", "mine.bb"), 0),
+        (("turnmill.aa", "turnmill.bb"), 2),
+    ],
+)
+def test_workers_of_a_group_that_have_two_stores(clients: tuple[str, ...], stores: int) -> None:
+    findings = stores_finding("turnmill-store", clients)
+    assert [finding.level for finding in findings] == (["error"] if stores else [])
+    assert all(finding.seen.startswith(f"its workers name {stores} stores") for finding in findings)
 
 
 def test_what_retention_removed_stays_in_the_balance() -> None:

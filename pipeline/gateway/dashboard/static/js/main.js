@@ -2,6 +2,7 @@
 
 import { send, token, whenRefused } from "./api.js";
 import { audit } from "./audit.js";
+import { budgets } from "./budgets.js";
 import { deadLetters } from "./dead_letters.js";
 import { fill, h } from "./dom.js";
 import { shortcuts } from "./keys.js";
@@ -27,11 +28,12 @@ const VIEWS = [
   [/^\/search$/, "threads", search],
   [/^\/pipeline$/, "pipeline", pipeline],
   [/^\/dead-letters$/, "dead-letters", deadLetters],
+  [/^\/budgets$/, "budgets", budgets],
   [/^\/tokens$/, "tokens", tokens],
   [/^\/audit$/, "audit", audit],
 ];
 const SAVED = new Set([overview, threads, search]); // those whose filters can be saved
-const TITLES = { overview: "Overview", threads: "Threads", pipeline: "Pipeline", "dead-letters": "Dead letters", tokens: "Tokens", audit: "Audit" };
+const TITLES = { overview: "Overview", threads: "Threads", pipeline: "Pipeline", "dead-letters": "Dead letters", budgets: "Budgets and webhooks", tokens: "Tokens", audit: "Audit" };
 
 let view = null; // AbortController of what is shown
 let shown = null; // its path
