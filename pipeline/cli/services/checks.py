@@ -208,7 +208,7 @@ def stores_finding(group: str, clients: Iterable[str]) -> list[Finding]:
         return []
     seen = f"its workers name {len(stores)} stores: unless that is the same database, each lacks turns of the others"
     advice = "give all workers one TURNMILL_STORE; a file of SQLite is for the workers of one machine"
-    return [Finding("error", f"group {group}", seen, advice)]
+    return [Finding("warning", f"group {group}", seen, advice)]
 
 
 def partitioner_finding(told: Placed) -> Finding:
