@@ -28,7 +28,7 @@ async def sent(store: Any, now: int) -> list[tuple[str, str, dict[str, str]]]:
     """Return the notices that wait, as (type, alert, what it is of), and send them."""
     waiting = await due_notices(store, now)
     await notices_sent(store, [notice["id"] for notice in waiting], now)
-    return sorted((notice["type"], notice["data"]["alert"], notice["data"]["of"]) for notice in waiting)
+    return sorted(((notice["type"], notice["data"]["alert"], notice["data"]["of"]) for notice in waiting), key=str)
 
 
 async def test_what_is_measured(store: Any, record: Callable[..., Any]) -> None:
@@ -80,7 +80,7 @@ async def test_each_begins_and_ends_once(store: Any, record: Callable[..., Any],
     workers = [AlertWatch(alerts, opened) for _ in range(3)]
     pauses = await asyncio.gather(*(worker._step() for worker in workers))
     assert pauses == [ALERTS_INTERVAL] * 3
-    of_each: list[dict[str, str]] = [{"tenant": ""}, {"tenant": "acme"}]
+    of_each: list[dict[str, str]] = [{"tenant": ""}, {"tenant": "acme"}]  # as `sent` orders them
     assert [(on.group, on.since) for on in await alerts_on(store)] == [("", NOW), ("acme", NOW)]
     begun = await due_notices(store, NOW)
     assert sorted(notice["data"]["of"]["tenant"] for notice in begun) == ["", "acme"]
