@@ -110,6 +110,6 @@ NOTHING_SAID: Final = frozenset(
     {
         *("ssl_ca_file", "ssl_certificate_file", "ssl_key_file", "sasl_password_file", "oauth_token_file"),
         *("oauth_client_secret_file", "publish_token_file", "content_threshold", "redact", "gateway_tokens"),
-        *("webhooks", "budgets", "prices", "gateway_oidc", "gateway_oidc_roles"),
+        *("webhooks", "alerts", "budgets", "prices", "gateway_oidc", "gateway_oidc_roles"),
     }
 )

@@ -17,6 +17,7 @@ from turnmill.errors import CallerError, TurnmillError
 
 # Where each command is; `bench` is of a checkout alone.
 MODULES: Final = {
+    "alerts": "pipeline.cli.stored.listed:alerts",
     "answer": "pipeline.cli.open_runs.commands:answer",
     "archive": "pipeline.cli.stored.store:archive",
     "assemble": "pipeline.cli.files.assemble:assemble",

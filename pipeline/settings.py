@@ -14,7 +14,8 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr
 
-from pipeline.policies import budgets, prices, sign_in, webhooks
+from pipeline.policies import alerts, budgets, prices, sign_in, webhooks
+from pipeline.policies.alerts import Alert
 from pipeline.policies.budgets import Budget, Enforce
 from pipeline.policies.local_callers import LOOPBACK
 from pipeline.policies.prices import Prices
@@ -86,6 +87,11 @@ def _store_retention(value: str) -> str:
 
 def _webhooks(value: SecretStr) -> SecretStr:
     webhooks.parse(_text_or_file(value.get_secret_value()))
+    return value
+
+
+def _alerts(value: str) -> str:
+    alerts.parse(_text_or_file(value))
     return value
 
 
@@ -349,13 +355,19 @@ class Settings(ClientSettings):
     )
     webhooks: Annotated[SecretStr, AfterValidator(_webhooks)] | None = Field(
         None,
-        description="Webhooks, which receive turns, feedback, deletions and budgets by HTTP: a JSON list of {name, "
-        "url, secret, events?, tenant?}, or a file that holds it; `[]` if only the API makes them. By default none.",
+        description="Webhooks, which receive turns, feedback, deletions, budgets and alerts by HTTP: a JSON list of "
+        "{name, url, secret, events?, tenant?, form?}, or a file that holds it; `[]` if only the API makes them. "
+        "By default none.",
     )
     budgets: Annotated[str, AfterValidator(_budgets)] | None = Field(
         None,
         description="Budgets, limits of usage: a JSON list of {name, tokens or usd, per, tenant?, agent?, model?, "
         "enforce?}, or a file that holds it; `per` is `hour`, `day` or `month`. By default there are no budgets.",
+    )
+    alerts: Annotated[str, AfterValidator(_alerts)] | None = Field(
+        None,
+        description="Alerts on cost, errors, times and feedback: a JSON list of {name, figure, above or below, within, "
+        "by?, least?, feedback?, tenant?, agent?, model?}, or a file that holds it. By default there are no alerts.",
     )
     prices: Annotated[str, AfterValidator(_prices)] | None = Field(
         None,
@@ -462,6 +474,11 @@ class Settings(ClientSettings):
         """The budgets of the setting."""
         default: Enforce = "refuse" if self.gateway_proxy_budgets else "notice"
         return () if self.budgets is None else budgets.parse(_text_or_file(self.budgets), default)
+
+    @property
+    def alert_list(self) -> tuple[Alert, ...]:
+        """The alerts of the setting."""
+        return () if self.alerts is None else alerts.parse(_text_or_file(self.alerts))
 
     @property
     def price_list(self) -> Prices:

@@ -56,6 +56,7 @@ class Command(NamedTuple):
 
 
 COMMANDS: Final[dict[str, Command]] = {
+    "alerts": Command("gateway", "List alerts, and which of them are on."),
     "answer": Command("gateway", "Answer a question that a thread waits for."),
     "archive": Command("archive", "Maintain the tables that TURNMILL_ARCHIVE=iceberg+… names."),
     "assemble": Command("tools", "Assemble recorded streams, without a broker."),

@@ -148,5 +148,8 @@ TOKENS: Final = 1000
 BUDGETS: Final = 1000
 """Budgets of an installation: each of them is checked when a turn is stored."""
 
+ALERTS: Final = 100
+"""Alerts of an installation: for each of them the usage of its time is read twice a minute."""
+
 PRICES: Final = 1000
 """Configured prices of an installation: each of them is compared with each new model."""

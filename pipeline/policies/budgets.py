@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any, Final, Literal, get_args
 
-from pipeline.policies.entries import entries, same_name
+from pipeline.policies.entries import entries, name_of, same_name
 from topics.notice import BUDGET_REACHED, VERSION, BudgetReached, NoticeRecord
 from turnmill.control.answer_forms import approves
 from turnmill.control.record import Command
@@ -26,7 +26,6 @@ from turnmill.limits import BUDGETS
 MAX_SHARE: Final = 0.5  # most of a budget's limit that a tenant's usage takes from the others
 LEVELS: Final = (80, 100)  # percent of the limit at which a notice is sent
 NANO: Final = 1_000_000_000
-NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 DATED: Final = re.compile(r"[-@](?:latest|[0-9][0-9-]{3,})")
 QUESTIONS: Final = "budget:"  # the prefix of names of threads with budgets' questions
 KEYS: Final = ("name", "tenant", "agent", "model", *KINDS, "tokens", "usd", "per", "enforce")
@@ -239,9 +238,7 @@ def parse(text: str, enforce: Enforce = "notice") -> tuple[Budget, ...]:
 def _budget(row: Any, default: Enforce) -> Budget:
     if type(row) is not dict or row.keys() - {*KEYS}:
         raise ValueError(f"an object with {', '.join(KEYS)} is expected")
-    name, per = row.get("name"), row.get("per")
-    if type(name) is not str or not NAME.fullmatch(name):
-        raise ValueError("'name' is of 1 to 100 letters, digits, '.', '_' and '-'")
+    name, per = name_of(row), row.get("per")
     if per not in PERIODS:
         raise ValueError(f"'per' is any of {', '.join(PERIODS)}")
     for key in ("tenant", "agent", "model", *KINDS):

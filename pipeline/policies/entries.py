@@ -1,9 +1,11 @@
-"""The JSON lists in which settings give budgets, prices and webhooks: every message names the wrong entry. Pure."""
+"""The JSON lists of settings, as of budgets, prices and webhooks: every message names the wrong entry. Pure."""
 
 import json
+import re
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
+NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 Entry = TypeVar("Entry")
 
 
@@ -43,6 +45,14 @@ def value_of(text: str, number: Callable[[str], Any] | None = None) -> Any:
         return json.loads(text, parse_float=number, parse_int=number)
     except ValueError as error:
         raise ValueError(f"a JSON list is expected, and this is broken JSON: {error}") from None
+
+
+def name_of(row: dict[str, Any]) -> str:
+    """Return an entry's name. Raises ValueError."""
+    name = row.get("name")
+    if type(name) is not str or not NAME.fullmatch(name):
+        raise ValueError("'name' is of 1 to 100 letters, digits, '.', '_' and '-'")
+    return name
 
 
 def same_name(name: str) -> tuple[str, str]:

@@ -9,8 +9,8 @@ import base64
 import binascii
 import hashlib
 import hmac
-import re
-from collections.abc import Mapping, Sequence
+import html
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Any, Final
@@ -18,8 +18,17 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from pipeline.policies.entries import entries, same_name
-from topics.notice import AUDIT_RECORDED, BUDGET_REACHED, CLOCK_AHEAD, COMMAND_UNANSWERED, THREAD_DELETED
+from pipeline.policies.entries import entries, name_of, same_name
+from topics import json_text
+from topics.notice import (
+    ALERT_ENDED,
+    ALERT_STARTED,
+    AUDIT_RECORDED,
+    BUDGET_REACHED,
+    CLOCK_AHEAD,
+    COMMAND_UNANSWERED,
+    THREAD_DELETED,
+)
 from topics.thread_key import ThreadKey
 
 TURN_COMPLETED: Final = "turn.completed"
@@ -27,13 +36,15 @@ TURN_INTERRUPTED: Final = "turn.interrupted"
 FEEDBACK_GIVEN: Final = "feedback.given"
 DEFAULT: Final = (
     *(TURN_COMPLETED, TURN_INTERRUPTED, THREAD_DELETED, BUDGET_REACHED, COMMAND_UNANSWERED, FEEDBACK_GIVEN),
-    CLOCK_AHEAD,
+    *(CLOCK_AHEAD, ALERT_STARTED, ALERT_ENDED),
 )
 EVENTS: Final = (*DEFAULT, AUDIT_RECORDED)  # the last only on request, since it reports what people do
+STANDARD: Final = "standard"
+SLACK: Final = "slack"
+MAX_SLACK_CHARACTERS: Final = 3_000
 SECRET_PREFIX: Final = "whsec_"  # noqa: S105  # the prefix of secrets, no secret itself
 SECRET_BYTES: Final = (24, 64)  # the bounds in the specification
 MAX_SECRETS: Final = 2  # the newest first; deliveries are signed with both during a rotation
-NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 MAX_URL_CHARACTERS: Final = 2000
 SETTING: Final = "setting:"  # the prefix of ids of webhooks from the setting
 NAT64: Final = ip_network("64:ff9b::/96")
@@ -49,7 +60,7 @@ class Webhook:
     """An address and the events that it receives.
 
     `tenant`: only its events are delivered, "": only those without a tenant, None: all. `secrets`: whole keys, as
-    receivers have them; they are not in its `repr`.
+    receivers have them; they are not in its `repr`. `form`: of FORMS, in which bodies are sent.
     """
 
     id: str
@@ -58,6 +69,7 @@ class Webhook:
     tenant: str | None
     secrets: tuple[str, ...]
     created_at: int = 0  # epoch ms
+    form: str = STANDARD
 
     def __repr__(self) -> str:
         return f"Webhook({self.id!r}, {self.host!r})"
@@ -153,7 +165,7 @@ def checked_events(events: Sequence[str] | None) -> tuple[str, ...]:
 
 
 def parse(text: str) -> tuple[Webhook, ...]:
-    """Return the webhooks of a JSON list of {"name", "url", "secret" or "secrets", "events"?, "tenant"?}.
+    """Return the webhooks of a JSON list of {"name", "url", "secret" or "secrets", "events"?, "tenant"?, "form"?}.
 
     Raises ValueError, which names the wrong entry, and shows no secret.
     """
@@ -161,23 +173,25 @@ def parse(text: str) -> tuple[Webhook, ...]:
 
 
 def _webhook(row: Any) -> Webhook:
-    known = {"name", "url", "secret", "secrets", "events", "tenant"}
+    known = {"name", "url", "secret", "secrets", "events", "tenant", "form"}
     if not isinstance(row, dict) or row.keys() - known:
         raise ValueError(f"an object with {', '.join(sorted(known))} is expected")
-    name, url = row.get("name"), row.get("url")
-    if not isinstance(name, str) or not NAME.fullmatch(name):
-        raise ValueError("'name' is of 1 to 100 letters, digits, '.', '_' and '-'")
+    name, url = name_of(row), row.get("url")
     if type(url) is not str:
         raise ValueError("'url' is missing")
+    form = row.get("form", STANDARD)
+    if form not in (STANDARD, SLACK):
+        raise ValueError(f"'form' is {STANDARD} or {SLACK}")
     secrets = row.get("secrets", [row["secret"]] if "secret" in row else [])
-    if not isinstance(secrets, list) or not 1 <= len(secrets) <= MAX_SECRETS:
+    if not isinstance(secrets, list) or not (form == STANDARD) <= len(secrets) <= MAX_SECRETS:
         raise ValueError("'secret', or 'secrets' with one or two of them, is missing")
     for secret in secrets:
         key_of(str(secret))
     tenant = row.get("tenant")
     if type(tenant) not in (str, type(None)) or type(row.get("events")) not in (list, type(None)):
         raise ValueError("'tenant' is a string, 'events' a list")
-    return Webhook(f"{SETTING}{name}", checked_url(url), checked_events(row.get("events")), tenant, tuple(secrets))
+    events = checked_events(row.get("events"))
+    return Webhook(f"{SETTING}{name}", checked_url(url), events, tenant, tuple(secrets), form=form)
 
 
 def networks(text: str) -> tuple[Network, ...]:
@@ -224,3 +238,21 @@ def _carried(ip: Address) -> tuple[IPv4Address, ...]:
 def body(kind: str, at_iso: str, data: Mapping[str, Any]) -> bytes:
     """Return the JSON of an event in the specification's form."""
     return orjson.dumps({"type": kind, "timestamp": at_iso, "data": data})
+
+
+def slack_body(standard: bytes) -> bytes:
+    """Return an event's body as a message to Slack: its type, and its data as one line of text."""
+    event = json_text.loads(standard.decode())
+    text = f"{event['type']}: {', '.join(_said(event['data']))}"[:MAX_SLACK_CHARACTERS]
+    return orjson.dumps({"text": html.escape(text, quote=False)})  # as Slack wants it, so no `<!channel>` calls anybody
+
+
+def _said(data: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in data.items():
+        if isinstance(value, dict) and name != "turn":
+            yield from _said(value)
+        elif isinstance(value, str | int | float):
+            yield f"{name} {value}"
+
+
+FORMS: Final[dict[str, Callable[[bytes], bytes]]] = {STANDARD: bytes, SLACK: slack_body}

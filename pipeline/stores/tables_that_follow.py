@@ -24,6 +24,7 @@ from pipeline.stores.threads.feedback import delete_feedback, forget_feedback
 from pipeline.stores.threads.list_statements import of_tenant
 from pipeline.stores.threads.statements import delete_of_turns, values_of_turns
 from pipeline.stores.threads.table_that_follows import Book, Count, TablePlace
+from pipeline.stores.usage.alerts import forget_alerts
 from pipeline.stores.usage.budgets import forget_deleted_usage
 from pipeline.stores.usage.rows import usage_calls
 from pipeline.stores.usage.summing import forget_names, forget_sums, keep_expired, names_of, sums_of
@@ -204,6 +205,7 @@ BOOKS: Final = (
                 "`tenants erase` deletes a tenant's, with their secrets",
                 NOW,
                 ("id", "tenant", "url", "events", "secrets"),
+                ("form",),
                 left=_owned(s.webhooks.c.tenant, lambda tenant: tenant),
             ),
             TablePlace(
@@ -312,6 +314,18 @@ BOOKS: Final = (
             ),
         ),
         forget_tenant=forget_deleted_usage,
+    ),
+    Book(
+        (
+            TablePlace(
+                "alerts",
+                "when it ends; `tenants erase` deletes a tenant's",
+                "names of users, agents and so on that an alert is about, until it ends",
+                ("alert", "group", "data"),
+                left=_owned(s.alerts.c.data, lambda data: data["of"].get("tenant")),
+            ),
+        ),
+        forget_tenant=forget_alerts,
     ),
     Book(
         (

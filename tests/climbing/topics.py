@@ -237,8 +237,13 @@ def targets(store: Store) -> Iterator[Target]:
     size = lambda given: sum(len(key) + len(value) for key, value in given)  # noqa: E731
     yield Target(STATE.name, state_seeds(), rendered=entries, take=restore, size=size)
     reached = {"budget": "b", "level": 80, "used": 1, "limit": 2, "unit": "tokens", "per": "day", "start": 1, "end": 2}
+    on = {"alert": "a", "figure": "cost_usd", "above": 1, "value": 2, "within_ms": 1, "of": {"user": "u"}, "start": 1}
     some = [
         [{"v": 1, "id": "i", "type": kind, "at": START, "thread_id": THREAD_ID, "tenant": "t", "data": data}]
-        for kind, data in ((notice.THREAD_DELETED, {"reason": "deleted"}), (notice.BUDGET_REACHED, reached))
+        for kind, data in (
+            (notice.THREAD_DELETED, {"reason": "deleted"}),
+            (notice.BUDGET_REACHED, reached),
+            (notice.ALERT_STARTED, on),
+        )
     ]
     yield of_records(NOTICES.name, some, take=hear)

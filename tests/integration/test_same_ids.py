@@ -61,6 +61,7 @@ ASKS: Final = (
 )  # whose it is, of several
 WITHOUT_IDS: Final = {
     *(
+        "alerts",
         "audit",
         "mock",  # of a thread that is found as that of `export` is
         "usage recompute",

@@ -15,9 +15,9 @@ VERSION: Final = 1
 class Notice:
     """A notice.
 
-    `id` is the same each time the notice is delivered. `type`: thread.deleted, budget.reached, command.unanswered,
-    audit.recorded; readers ignore others. `thread_id` is set if the notice is about a thread; the content of `data`
-    depends on the type (`docs/records.md`).
+    `id` is the same each time the notice is delivered. `type`: thread.deleted, budget.reached, alert.started,
+    alert.ended, command.unanswered, audit.recorded; readers ignore others. `thread_id` is set if the notice is about a
+    thread; the content of `data` depends on the type (`docs/records.md`).
     """
 
     id: str

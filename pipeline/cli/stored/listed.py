@@ -1,4 +1,4 @@
-"""Commands that list budgets with their use, webhooks with their waiting events, and people's feedback on threads."""
+"""Commands that list budgets with their use, alerts, webhooks with their waiting events, and feedback on threads."""
 
 from typing import Any
 
@@ -11,9 +11,11 @@ from pipeline.cli.running import asked, load_running
 from pipeline.cli.stored import selection
 from pipeline.cli.stored.thread_view import plain, short_time
 from pipeline.gateway.budgets.routes import shown_state
+from pipeline.gateway.reading.alerts import listed_alerts
 from pipeline.gateway.reading.webhooks import listed_webhooks
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads.feedback import feedback_of, newest_feedback
+from pipeline.stores.usage.alerts import alerts_on
 from pipeline.stores.usage.budgets import states
 from topics import json_text
 from turnmill.clock import now_ms
@@ -36,6 +38,22 @@ def budgets(*, as_json: bool) -> None:
     names = ("name", "tenant", "agent", "model", "used", "limit", "unit", "ratio", "per", "end")
     none = "there are no budgets: TURNMILL_BUDGETS sets them (docs/budgets.md)"
     _print(asked("/v1/budgets") or selection.in_store(here), names, none, as_json=as_json)
+
+
+@click.command(short_help="List alerts, and which of them are on.")
+@json_option
+def alerts(*, as_json: bool) -> None:
+    """List the alerts of TURNMILL_ALERTS, and which of them are on.
+
+    The gateway at the configured address is asked, where there is one; else the settings here, and the store.
+    """
+
+    async def here(store: ThreadStore) -> dict[str, Any]:
+        return listed_alerts(load_running().alert_list, await alerts_on(store)).model_dump()
+
+    names = ("name", "figure", "feedback", "above", "below", "within_ms", "by", "of", "on")
+    none = "there are no alerts: TURNMILL_ALERTS sets them (docs/alerts.md)"
+    _print(asked("/v1/alerts") or selection.in_store(here), names, none, as_json=as_json)
 
 
 @click.command(short_help="List webhooks, and how many events wait for each.")
@@ -88,5 +106,5 @@ def _print(found: dict[str, Any], names: tuple[str, ...], none: str, *, as_json:
 
 def _words(cell: Any) -> str:
     if isinstance(cell, list):
-        return ", ".join(cell)
+        return ", ".join(map(_words, cell))
     return cell if isinstance(cell, str) else json_text.dumps(cell)

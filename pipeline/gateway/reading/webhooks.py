@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Iterable
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 from uuid import uuid4
 
 from fastapi import APIRouter, Path
@@ -17,7 +17,9 @@ from pipeline.observability.audit import audit, of
 from pipeline.policies.webhooks import (
     DEFAULT,
     EVENTS,
+    FORMS,
     MAX_URL_CHARACTERS,
+    STANDARD,
     Webhook,
     checked_events,
     checked_url,
@@ -45,6 +47,7 @@ class WebhookRequest(BaseModel):
     events: list[str] | None = Field(
         None, max_length=20, description=f"Any of {', '.join(EVENTS)}; by default the first {len(DEFAULT)}."
     )
+    form: Literal[tuple(FORMS)] = Field(STANDARD, description='`slack`: a message for Slack, `{"text": …}`.')  # type: ignore[valid-type]  # the names of a registry
 
 
 class ListedWebhook(BaseModel):
@@ -53,6 +56,7 @@ class ListedWebhook(BaseModel):
     id: str
     url: str
     events: list[str]
+    form: str = Field(description="In which bodies are sent.")
     tenant: str | None = Field(description="Only events of this tenant; null: of all.")
     created_at: int = Field(description="Epoch milliseconds; 0: of the gateway's settings.")
     waiting: int = Field(0, description="Number of events not delivered yet.")
@@ -83,7 +87,9 @@ async def add_webhook(
     if sum(webhook.tenant == bound for webhook in await _all(gateway)) >= WEBHOOKS:
         raise Problem("conflict", f"there are {WEBHOOKS} webhooks already: delete one")
     now = now_ms()
-    made = Webhook(f"wh_{uuid4().hex}", url, events, bound, (secret_of(secrets.token_bytes(KEY_BYTES)),), now)
+    made = Webhook(
+        f"wh_{uuid4().hex}", url, events, bound, (secret_of(secrets.token_bytes(KEY_BYTES)),), now, wanted.form
+    )
     await stored_deliveries.add_webhook(await gateway.store(), made)
     audit.info(
         "webhook %s at %s set up, by %s", made.id, made.host, principal.text, extra=of("webhook.add", made.id, bound)

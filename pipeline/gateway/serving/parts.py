@@ -87,7 +87,7 @@ PARTS: Final = (
             *(pools.OPEN_RUNS, pools.OVER_RUNS, pools.SEGMENTS, pools.SILENCES),
         ),
     ),
-    Part("usage", routers=("reading.usage",)),
+    Part("usage and alerts", routers=("reading.usage", "reading.alerts")),
     Part("saved views", routers=("dashboard.views",)),
     Part(
         "status",

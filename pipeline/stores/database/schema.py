@@ -402,6 +402,19 @@ notices = Table(
     Index("notices_due", "due", "keep_until"),  # those to be published; published ones that may be deleted
 )
 
+# Alerts that are on, by name and group (`pipeline.policies.alerts.On`); the row is deleted when it ends.
+alerts = Table(
+    "alerts",
+    metadata,
+    Column("alert", Name),
+    Column("group", Name),
+    Column("since", BigInteger, nullable=False),
+    Column("seen", BigInteger, nullable=False),
+    Column("data", Document, nullable=False),
+    PrimaryKeyConstraint("alert", "group"),  # all of them, sorted
+    sqlite_with_rowid=False,
+)
+
 # Webhooks created by the API. `tenant`: null for all tenants, "" for data without a tenant. `secrets`: [key, until]
 # each, newest first; `until` (epoch ms) is null for the current key.
 webhooks = Table(
@@ -411,6 +424,7 @@ webhooks = Table(
     Column("tenant", Name),
     Column("url", Text, nullable=False),
     Column("events", Document, nullable=False),
+    Column("form", Text, nullable=False),
     Column("secrets", Document, nullable=False),
     Column("created_at", BigInteger, nullable=False),
 )

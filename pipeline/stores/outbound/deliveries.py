@@ -5,7 +5,7 @@ the deliveries of a thread stay in order, and a delayed delivery blocks no other
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Select, delete, func, insert, select, text, update
@@ -65,16 +65,15 @@ async def all_webhooks(store: ThreadStore, now: int) -> list[Webhook]:
     rows = await store.rows(select(webhooks).order_by(webhooks.c.created_at, webhooks.c.id))
     valid = [tuple(secret for secret, until in row.secrets if until is None or now < until) for row in rows]
     return [
-        Webhook(row.id, row.url, tuple(row.events), row.tenant, secrets, row.created_at)
+        Webhook(row.id, row.url, tuple(row.events), row.tenant, secrets, row.created_at, row.form)
         for row, secrets in zip(rows, valid, strict=True)
     ]
 
 
 async def add_webhook(store: ThreadStore, webhook: Webhook) -> None:
     """Store a new webhook."""
-    row = {"id": webhook.id, "tenant": webhook.tenant, "url": webhook.url, "created_at": webhook.created_at}
-    secrets = [[secret, None] for secret in webhook.secrets]
-    await store.change(insert(webhooks), [{**row, "events": list(webhook.events), "secrets": secrets}])
+    row = {**asdict(webhook), "events": list(webhook.events), "secrets": [[secret, None] for secret in webhook.secrets]}
+    await store.change(insert(webhooks), [row])
 
 
 async def rotate_webhook(store: ThreadStore, webhook_id: str, secret: str, now: int, old_until: int) -> bool:

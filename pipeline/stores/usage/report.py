@@ -96,9 +96,14 @@ class Judged:
     count: int = 0
     total: float = 0.0
 
+    @property
+    def mean(self) -> float | None:
+        """The mean; None of nothing."""
+        return self.total / self.count if self.count else None
+
     def document(self) -> dict[str, Any]:
-        """Return {"mean", "count"}; the mean of nothing is null."""
-        return {"mean": self.total / self.count if self.count else None, "count": self.count}
+        """Return {"mean", "count"}."""
+        return {"mean": self.mean, "count": self.count}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The store role's background work, in steps: usage, search, expiry, audit, notices, costs, budgets.
+"""The store role's background work, in steps: usage, search, expiry, audit, notices, costs.
 
 Several workers may do the same at once, unless a class says otherwise.
 """
@@ -6,7 +6,7 @@ Several workers may do the same at once, unless a class says otherwise.
 import asyncio
 import logging
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import ClassVar, Final
 
@@ -14,15 +14,13 @@ from aiokafka.errors import KafkaError
 
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
-from pipeline.policies.budgets import Budget
 from pipeline.stores.accounts.audit import audit_between, audit_from, expire_audit
 from pipeline.stores.archive.audit import HOUR_MS, AuditArchive
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.expiry import Expiry, lease_expiry
-from pipeline.stores.outbound.notices import add_notices, due_notices, notices_sent
+from pipeline.stores.outbound.notices import due_notices, notices_sent
 from pipeline.stores.search.write import index_some
-from pipeline.stores.usage.budgets import forget_windows, states
 from pipeline.stores.usage.query import cost_since
 from pipeline.stores.usage.summing import keep_sums, sum_up
 from pipeline.turns.tokens import NANO
@@ -43,8 +41,6 @@ INDEX_STEP_SECONDS: Final = 0.2  # the length of a step, some transactions; othe
 AUDIT_INTERVAL: Final = 3600.0
 AUDIT_MORE_INTERVAL: Final = 0.6
 SPENT_INTERVAL: Final = 30.0
-BUDGETS_INTERVAL: Final = 10.0
-NO_BUDGETS_INTERVAL: Final = 600.0  # without budgets; data of earlier ones may be left
 EXPIRY_PAUSE: Final = 0.1  # in which writers go on
 EXPIRY_INTERVAL: Final = 600.0  # between two rounds
 EXPIRY_RETRY_DELAY: Final = 60.0  # after a failure, or while another worker does it
@@ -190,37 +186,6 @@ class Spending(Housekeeper):
         if self.under_way is asyncio.current_task():
             self._metrics.set(m.COST_LAST_HOUR, cost / NANO)
         return SPENT_INTERVAL
-
-
-class BudgetWatch(Housekeeper):
-    """Adds a notice when a budget is reached: one for each budget, window and level, from any worker.
-
-    Each worker with a partition checks; the store accepts a notice's id only once.
-    """
-
-    retry_delay = BUDGETS_INTERVAL
-    failed = "what is used of the budgets is not known"
-
-    def __init__(self, budgets: Sequence[Budget], store: OpenStore, metrics: Metrics) -> None:
-        super().__init__(store)
-        self._budgets = budgets
-        self._metrics = metrics
-        self._notified: set[str] = set()
-
-    async def _step(self) -> float:
-        now = now_ms()
-        store = await self._store()
-        notified = set[str]()
-        for state in await states(store, self._budgets, now):
-            self._metrics.set(m.BUDGET_USED, state.ratio, budget=state.budget.name)
-            notices = state.notices(now)
-            new = [notice for notice in notices if notice["id"] not in self._notified]
-            if new:
-                await add_notices(store, new, keep_until=state.end + KNOWN_MS)
-            notified |= {notice["id"] for notice in notices}
-        self._notified = notified
-        await forget_windows(store, now)
-        return BUDGETS_INTERVAL if self._budgets else NO_BUDGETS_INTERVAL
 
 
 class Expiring(Housekeeper):

@@ -18,6 +18,7 @@ from pipeline.worker.sinks import agreed_clock, housekeeping
 from pipeline.worker.sinks.archive import ArchiveOf, ArchiveWork
 from pipeline.worker.sinks.housekeeping import Clock, OpenStore, Spending
 from pipeline.worker.sinks.store import Burying, FeedbackWriter, StoreWork, TurnWriter
+from pipeline.worker.sinks.watching import AlertWatch, BudgetWatch
 from pipeline.worker.webhooks.role import feedback_taking
 from topics import catalog
 from topics.catalog import Topic
@@ -48,7 +49,8 @@ def store_work(settings: Settings, metrics: Metrics, producer: Producer) -> Stor
         housekeeping.AuditKeeping(AuditArchive.of(settings), settings.audit_retention, store, clock),
         spending,
         housekeeping.Notifying(connect, store, metrics),
-        housekeeping.BudgetWatch(settings.budget_list, store, metrics),
+        BudgetWatch(settings.budget_list, store, metrics),
+        AlertWatch(settings.alert_list, store),
     )
     return StoreWork(writer, housekeepers, spending)
 

@@ -23,7 +23,7 @@ from pipeline.observability.logs import RepeatedWarning
 from pipeline.observability.metrics import Metrics
 from pipeline.policies.pools import BURIED, DELIVERIES, LETTERS
 from pipeline.policies.slots import Slots
-from pipeline.policies.webhooks import Webhook
+from pipeline.policies.webhooks import FORMS, Webhook
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.outbound import deliveries
@@ -148,7 +148,7 @@ class Deliverer:
                 return
             if not await deliveries.still_waits(store, delivery):  # its thread was erased
                 return
-            outcome = await self._sender.send(webhook, delivery.id, delivery.payload.encode())
+            outcome = await self._sender.send(webhook, delivery.id, FORMS[webhook.form](delivery.payload.encode()))
             if outcome.taken:
                 self._metrics.add(m.WEBHOOK_ATTEMPTS, outcome="delivered")
                 await deliveries.finish_delivery(store, delivery, now_ms())

@@ -196,7 +196,7 @@ def notice_event(record: NoticeRecord, position: tuple[str, int, int], at: int) 
     """Return the event of a notice."""
     tenant, thread = record.get("tenant"), record.get("thread_id")
     data = {name: value for name, value in (("tenant", tenant), ("thread_id", thread)) if value is not None}
-    lane = lane_of(tenant, thread or str(record["data"].get("budget") or record["type"]))
+    lane = lane_of(tenant, notice.subject_of(record) or record["type"])
     payload = _body(record["type"], record["at"], {**data, **record["data"]})
     return Event(record["id"], record["type"], tenant, lane, at, payload, position)
 

@@ -1,4 +1,4 @@
-"""`turnmill budgets`, `webhooks` and `feedback`: from the store, and from the gateway that runs at the address."""
+"""`turnmill budgets`, `alerts`, `webhooks`, `feedback`: from the store, and from the gateway at the address."""
 
 import asyncio
 import base64
@@ -11,14 +11,17 @@ from click.testing import CliRunner, Result
 from pydantic import SecretStr
 
 from pipeline.__main__ import cli
+from pipeline.policies.alerts import parse
 from pipeline.settings import Settings
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads.feedback import ReceivedFeedback, add_feedback
 from pipeline.stores.turns import write_turns
+from pipeline.stores.usage.alerts import look
 from tests.support.gateways import running
 from turnmill.identity import thread_uuid
 from turnmill.publish.feedback import made
 
+ALERTS = '[{"name": "costs", "figure": "cost_usd", "above": 0, "within": "1h", "by": "agent"}]'
 SECRET = "whsec_" + base64.b64encode(b"s" * 32).decode()
 BUDGETS = '[{"name": "ours", "tokens": 10, "per": "day"}, {"name": "late", "agent": "b", "usd": 1, "per": "hour"}]'
 WEBHOOKS = json.dumps([{"name": "ops", "url": "https://ops.example/turns", "secret": SECRET, "tenant": "acme"}])
@@ -27,7 +30,7 @@ WEBHOOKS = json.dumps([{"name": "ops", "url": "https://ops.example/turns", "secr
 @pytest.fixture
 def turnmill(store_url: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Runs the command with the store of the test, where no gateway is."""
-    settings = {"STORE": store_url, "BUDGETS": BUDGETS, "WEBHOOKS": WEBHOOKS, "GATEWAY_PORT": "9"}
+    settings = {"STORE": store_url, "BUDGETS": BUDGETS, "ALERTS": ALERTS, "WEBHOOKS": WEBHOOKS, "GATEWAY_PORT": "9"}
     for name, value in settings.items():
         monkeypatch.setenv(f"TURNMILL_{name}", value)
 
@@ -58,6 +61,14 @@ def test_without_a_gateway_settings_and_store_say_it(turnmill: Any) -> None:
     )
     assert SECRET not in turnmill("webhooks").stdout
     assert "no feedback is stored" in turnmill("feedback").stdout
+
+
+async def test_an_alert_that_is_on(store: ThreadStore, record: Any, turnmill: Any) -> None:
+    await write_turns(store, [record("chat", "r1", agent_id="weather")])
+    await look(store, parse(ALERTS), 1_768_903_260_000)  # about when the record is of
+    [costs] = json.loads((await asyncio.to_thread(turnmill, "alerts", "--json")).stdout)["alerts"]
+    assert [on["of"] for on in costs["on"]] == [{"agent": "weather"}]
+    assert '{"of":{"agent":"weather"}' in (await asyncio.to_thread(turnmill, "alerts")).stdout
 
 
 async def test_feedback_of_a_thread_and_of_all(store: ThreadStore, record: Any, turnmill: Any) -> None:

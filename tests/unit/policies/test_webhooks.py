@@ -11,7 +11,12 @@ from standardwebhooks import Webhook as Verifier
 from standardwebhooks import WebhookVerificationError
 
 from pipeline.policies.webhooks import (
+    FORMS,
+    MAX_SLACK_CHARACTERS,
+    SLACK,
+    STANDARD,
     Event,
+    body,
     checked_events,
     checked_url,
     networks,
@@ -28,22 +33,22 @@ ONE = {"name": "crm", "url": "https://crm.example.com/hook?key=hidden", "secret"
 
 
 def test_receivers_verify_what_we_sign_also_while_a_secret_changes() -> None:
-    body, now = b'{"type":"turn.completed","data":{"text":"\xc3\xa9"}}', int(time.time())
-    signed = signature(SECRETS, "turn_1", now, body)
+    content, now = b'{"type":"turn.completed","data":{"text":"\xc3\xa9"}}', int(time.time())
+    signed = signature(SECRETS, "turn_1", now, content)
     headers = {"webhook-id": "turn_1", "webhook-timestamp": str(now), "webhook-signature": signed}
     for secret in SECRETS:
-        assert Verifier(secret).verify(body, headers)["type"] == "turn.completed"
+        assert Verifier(secret).verify(content, headers)["type"] == "turn.completed"
     wrong = [
-        (Verifier(secret_of(b"x" * 32)), headers, body),
-        (Verifier(SECRETS[0]), headers, body + b" "),
-        (Verifier(SECRETS[0]), headers | {"webhook-id": "turn_2"}, body),
-        (Verifier(SECRETS[0]), headers | {"webhook-timestamp": str(now - 3600)}, body),
+        (Verifier(secret_of(b"x" * 32)), headers, content),
+        (Verifier(SECRETS[0]), headers, content + b" "),
+        (Verifier(SECRETS[0]), headers | {"webhook-id": "turn_2"}, content),
+        (Verifier(SECRETS[0]), headers | {"webhook-timestamp": str(now - 3600)}, content),
     ]
-    for verifier, given, content in wrong:
+    for verifier, given, sent in wrong:
         with pytest.raises(WebhookVerificationError):
-            verifier.verify(content, given)
+            verifier.verify(sent, given)
     at = datetime.fromtimestamp(now, UTC)
-    assert Verifier(SECRETS[0]).sign("turn_1", at, body.decode()) == signed.split(" ")[0]
+    assert Verifier(SECRETS[0]).sign("turn_1", at, content.decode()) == signed.split(" ")[0]
 
 
 def test_a_list_of_webhooks() -> None:
@@ -74,6 +79,8 @@ def test_a_list_of_webhooks() -> None:
         [{**ONE, "events": []}],
         [{**ONE, "tenant": 1}],
         [{**ONE, "extra": 1}],
+        [{**ONE, "form": "teams"}],
+        [{"name": "open", "url": ONE["url"]}],
         [ONE, ONE],
     ],
 )
@@ -89,6 +96,25 @@ def test_a_file_of_webhooks(tmp_path: Any) -> None:
     (tmp_path / "webhooks.json").write_text(json.dumps([ONE]))
     assert load({"TURNMILL_WEBHOOKS": str(tmp_path / "webhooks.json")}).webhook_list[0].host == "crm.example.com"
     assert load({}).webhook_list == ()
+
+
+def test_a_message_to_slack_is_a_line_that_calls_nobody() -> None:
+    [hook] = parse(json.dumps([{"name": "team", "url": "https://hooks.slack.com/services/x", "form": "slack"}]))
+    assert hook.secrets == (), "its address is the secret"
+    data = {
+        "alert": "costs",
+        "above": 20,
+        "value": 23.5,
+        "of": {"user": "<!channel> & co"},
+        "turn": {"a": 1},
+        "b": None,
+    }
+    sent = json.loads(FORMS[hook.form](body("alert.started", "2026-01-20T10:00:00Z", data)))
+    assert sent == {"text": "alert.started: alert costs, above 20, value 23.5, user &lt;!channel&gt; &amp; co"}
+    long = json.loads(FORMS[SLACK](body("feedback.given", "2026-01-20T10:00:00Z", {"comment": "<" * 10_000})))
+    assert len(long["text"].replace("&lt;", "<")) == MAX_SLACK_CHARACTERS
+    standard = body("alert.started", "2026-01-20T10:00:00Z", data)
+    assert FORMS[STANDARD](standard) == standard
 
 
 def test_urls_and_events() -> None:
@@ -112,6 +138,8 @@ def test_urls_and_events() -> None:
         "command.unanswered",
         "feedback.given",
         "clock.ahead",
+        "alert.started",
+        "alert.ended",
     )
 
 

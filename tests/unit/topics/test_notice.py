@@ -29,8 +29,16 @@ REACHED = {
     },
 }
 
+STARTED = {
+    "v": 1,
+    "id": "a",
+    "type": "alert.started",
+    "at": 5,
+    "data": {"alert": "costs", "figure": "cost_usd", "above": 1, "value": 2.5, "within_ms": 9, "of": {}, "start": 5},
+}
 
-@pytest.mark.parametrize("record", [DELETED, REACHED, DELETED | {"type": "of a later version", "data": {}}])
+
+@pytest.mark.parametrize("record", [DELETED, REACHED, STARTED, DELETED | {"type": "of a later version", "data": {}}])
 def test_back_and_forth(record: dict[str, Any]) -> None:
     data = notice.encode(record)  # type: ignore[arg-type]
     assert notice.decode(data) == record
@@ -40,6 +48,7 @@ def test_back_and_forth(record: dict[str, Any]) -> None:
 def test_keys() -> None:
     assert notice.key_of(DELETED) == b"t"  # type: ignore[arg-type]
     assert notice.key_of(REACHED) == b"acme"  # type: ignore[arg-type]
+    assert notice.key_of(STARTED) == b"costs"  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -47,6 +56,8 @@ def test_keys() -> None:
     [
         DELETED | {"data": {}},
         {name: value for name, value in DELETED.items() if name != "thread_id"},
+        STARTED | {"data": STARTED["data"] | {"of": []}},  # type: ignore[operator]
+        STARTED | {"type": "alert.ended"},
         REACHED | {"data": REACHED["data"] | {"level": "80"}},  # type: ignore[operator]
         REACHED | {"data": REACHED["data"] | {"limit": True}},  # type: ignore[operator]
     ],

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from pipeline.__main__ import cli
 from pipeline.cli.stored.tenants import until
 from pipeline.kafka.topic_plan import Found, Partition
+from pipeline.policies.alerts import parse as parse_alerts
 from pipeline.policies.retention import DAY_MS, Retention
 from pipeline.policies.webhooks import EVENTS, Event, Webhook, lane_of, secret_of
 from pipeline.settings import LAKE, Settings, load
@@ -26,6 +27,7 @@ from pipeline.stores.outbound.deliveries import add_webhook, enqueue, waiting_de
 from pipeline.stores.outbound.notices import add_notices
 from pipeline.stores.threads.reading import erased_among
 from pipeline.stores.turns import write_turns
+from pipeline.stores.usage.alerts import look
 from pipeline.stores.usage.summing import sum_up
 from pipeline.stores.usage.tallies import SPANS
 from tests.support.stored_threads import thread_keys
@@ -33,6 +35,7 @@ from topics import turn_record
 from topics.thread_key import ThreadKey
 from turnmill.identity import thread_uuid
 
+ALERTS = '[{"name": "costs", "figure": "cost_usd", "above": 0, "within": "1h", "by": "tenant"}]'
 STRANGE = ("acme", "", "x" * 900, "a\0b", "ümlaut/slash")
 
 
@@ -223,12 +226,13 @@ async def test_what_hears_of_it_and_what_waits_goes_with_it(
         await expire(store, [key("old", tenant)], Retention(DAY_MS), 2_000_000_000_000)
         budget: Any = {"v": 1, "id": tenant, "type": "budget.reached", "at": 0, "data": {}, "tenant": tenant}
         await add_notices(store, [budget], 2**50)
+        await look(store, parse_alerts(ALERTS), 1_768_903_260_000)  # about when the records are of
     before = (await what_is_left(local_settings, store, "acme")).found
-    assert (before["webhooks"], before["expired"], before["notices"]) == (1, 1, 1)
+    assert (before["webhooks"], before["expired"], before["notices"], before["alerts"]) == (1, 1, 2, 1)
     await erase_tenant(local_settings, store, "acme", "a test", lambda _: None)
     assert {
         place: count for place, count in (await what_is_left(local_settings, store, "acme")).found.items() if count
     } == {}
     assert await waiting_deliveries(store) == {"wh_globex": 1}
     after = (await what_is_left(local_settings, store, "globex")).found
-    assert (after["webhooks"], after["expired"], after["notices"], after["threads"]) == (1, 1, 1, 1)
+    assert (after["webhooks"], after["expired"], after["notices"], after["alerts"], after["threads"]) == (1, 1, 2, 1, 1)

@@ -18,7 +18,7 @@ from pipeline.stores.outbound.notices import due_notices, notices_sent
 from pipeline.stores.threads.reading import count_rows
 from pipeline.stores.turns import write_turns
 from pipeline.stores.usage.budgets import forget_deleted_usage, forget_windows, states
-from pipeline.worker.sinks.housekeeping import BudgetWatch
+from pipeline.worker.sinks.watching import BudgetWatch
 from topics.thread_key import ThreadKey
 from turnmill import clock
 from turnmill.identity import thread_uuid

@@ -1,9 +1,9 @@
-// What needs somebody: runs that are silent for longer than usual, and threads that wait for an answer.
+// What needs somebody: alerts that are on, runs that are silent for longer than usual, threads that wait for an answer.
 
 import * as api from "./api.js";
 import { question } from "./control.js";
 import { fill, h } from "./dom.js";
-import { ago, exact, inFull } from "./format.js";
+import { ago, dollars, duration, exact, inFull } from "./format.js";
 
 const EVERY = 5000; // ms
 const SHOWN = 20; // rows of each list
@@ -12,13 +12,14 @@ const KINDS = { approval: "approval", input: "answer", result: "result" };
 export const keyOf = (run) => JSON.stringify([run.tenant, run.thread_id, run.run_id, run.asked?.[0].answer_id]);
 
 /**
- * Two lists, which are there only while they have rows. `only`: agent and tenant, as the page is filtered; `silent` is
+ * Three lists, which are there only while they have rows. `only`: agent and tenant, as the page is filtered; `silent` is
  * called with the keys of the silent runs, `trouble` with why nothing is known, or null.
  */
 export function attention(only, signal, silent, trouble) {
   const hanging = card("silent-runs", "Silent for longer than usual", hangingRow, signal);
   const waiting = card("waiting", "Waiting for an answer", waitingRow, signal);
-  const element = h("div.attention", hanging.element, waiting.element);
+  const alerts = alertCard();
+  const element = h("div.attention", alerts.element, hanging.element, waiting.element);
   look();
   return element;
 
@@ -26,7 +27,10 @@ export function attention(only, signal, silent, trouble) {
     while (!signal.aborted) {
       if (!document.hidden) {
         try {
-          const [runs, threads] = await Promise.all([ask({ status: "open", silent: true }), ask({ status: "waiting" })]);
+          const [on, runs, threads] = await Promise.all([
+            api.json("/v1/alerts", { tenant: only.tenant }, signal), ask({ status: "open", silent: true }), ask({ status: "waiting" }),
+          ]);
+          alerts.show(on.alerts);
           silent(new Set(runs.map(keyOf)));
           hanging.show(runs);
           waiting.show(threads);
@@ -76,6 +80,49 @@ function card(id, title, row, signal) {
       }
     },
   };
+}
+
+// Figure of an alert -> its name, how its values are shown, and the list of threads that it is about.
+const FIGURES = {
+  cost_usd: ["Cost", dollars, { sort: "cost" }],
+  error_rate: ["Errors", (share) => `${(share * 100).toFixed(1)} %`, { status: "interrupted" }],
+  ttft_p95_ms: ["First token, p95", duration, {}],
+  duration_p95_ms: ["Latency, p95", duration, { sort: "duration" }],
+  feedback: ["Feedback", (mean) => mean.toFixed(2), {}],
+};
+
+/** The alerts that are on, each a link to the threads of the time that it looks at. */
+function alertCard() {
+  const list = h("ul.rows.needed");
+  const number = h("span.figure");
+  const element = h("section.card", { "aria-labelledby": "alerts", hidden: true }, h("header", h("h2", { id: "alerts" }, "Alerts"), number), list);
+  let shown = "[]";
+  return {
+    element,
+    show(alerts) {
+      const rows = alerts.flatMap((alert) => alert.on.map((on) => [alert, on]));
+      if (JSON.stringify(rows) === shown) return; // rows that stay keep the focus
+      shown = JSON.stringify(rows);
+      element.hidden = !rows.length;
+      number.textContent = exact(rows.length);
+      fill(list, rows.map(([alert, on]) => h("li", alertRow(alert, on))));
+    },
+  };
+}
+
+function alertRow(alert, on) {
+  const [name, words, threads] = FIGURES[alert.figure];
+  const since = Date.parse(on.since);
+  const times = { from: new Date(since - alert.within_ms).toISOString(), to: new Date().toISOString() };
+  const limit = alert.above === null ? `below ${words(alert.below)}` : `above ${words(alert.above)}`;
+  const of = Object.entries(on.of).map(([kind, label]) => `${kind} ${label || "none"}`);
+  return h(
+    "a.row", { href: api.threadsAddress({ ...on.of, ...threads, ...times }) },
+    h("span.chip.warn", `${alert.feedback ?? name} ${words(on.value)}`),
+    h("b", alert.name),
+    h("span.said", [...of, `${limit} within ${ago(alert.within_ms)}`].join(", ")),
+    h("time.num.muted", { datetime: on.since, title: inFull(since) }, ago(Date.now() - since)),
+  );
 }
 
 function hangingRow(run) {
