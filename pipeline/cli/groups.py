@@ -1,4 +1,4 @@
-"""Groups of commands: a misspelt command is told which one is meant."""
+"""Groups of commands: after a misspelt command they say what is meant."""
 
 from difflib import get_close_matches
 

@@ -59,12 +59,12 @@ class Doors:
 
     def body(self, door: Door, text: str, value: Any) -> dict[str, Any]:
         """A body with this text wherever a text may stand, and this value wherever any may."""
-        fields = self._resolved(door.schema or {})["properties"]
+        fields = self._resolved(door.schema or {}).get("properties", {})
         made = {name: self._sample(schema, text, value) for name, schema in fields.items()}
         return {name: sample for name, sample in made.items() if sample is not None}
 
     def fields(self, door: Door) -> list[str]:
-        return list(self._resolved(door.schema or {})["properties"])
+        return list(self._resolved(door.schema or {}).get("properties", {}))
 
     def _sample(self, schema: Mapping[str, Any], text: str, value: Any) -> Any:
         schema = self._resolved(schema)

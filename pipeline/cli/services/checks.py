@@ -81,7 +81,7 @@ def expiry_findings(expiries: Mapping[str, datetime], now: datetime) -> list[Fin
     if findings or not expiries:
         return findings
     first = min(expiries.values())
-    return [Finding("ok", "certificates", f"the first one of {len(expiries)} ends on {first:%Y-%m-%d}")]
+    return [Finding("ok", "certificates", f"the first of {len(expiries)} ends on {first:%Y-%m-%d}")]
 
 
 def cluster_findings(brokers: str, info: ClusterInfo) -> Iterator[Finding]:
@@ -207,7 +207,7 @@ def stores_finding(group: str, clients: Iterable[str]) -> list[Finding]:
     if len(stores) < 2:
         return []
     seen = f"its workers name {len(stores)} stores: unless that is the same database, each lacks turns of the others"
-    advice = "give all workers one TURNMILL_STORE; a file of SQLite is for the workers of one machine"
+    advice = "give all workers the same TURNMILL_STORE; a file is for the workers of a single machine"
     return [Finding("warning", f"group {group}", seen, advice)]
 
 

@@ -105,7 +105,7 @@ async def examine(settings: Settings, *, ledger: bool = False) -> list[Finding]:
         if len(topics) == len(CATALOG):
             findings += await _records(settings, topics, stored=store.level == "ok", ledger=ledger)
     except TurnmillError as error:
-        if all(finding.seen != str(error) for finding in findings):  # else it is one of the settings
+        if all(finding.seen != str(error) for finding in findings):  # else it is of the settings
             findings.append(Finding("error", "broker", str(error)))
     return [*findings, store, *await _archive(settings)]
 

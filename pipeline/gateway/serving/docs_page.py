@@ -127,7 +127,7 @@ def fields_of(
 ) -> Iterator[tuple[str, str, str]]:
     """Yield (path, takes, meaning) of a schema's fields, and of those in them.
 
-    `within`: the named schemas that this one is in, which are not shown again.
+    `within`: the named schemas that it is in, which are not shown again.
     """
     name = schema.get("$ref", "").rpartition("/")[2]
     if name in within:

@@ -1,7 +1,7 @@
 """Alerts in the store: the figures that they look at, and which of them are on.
 
 Several workers may look at the same time: an alert begins with the row that it adds, and ends with the row that it
-deletes, so only one of them leaves each notice.
+deletes, so a single worker leaves each notice.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -53,7 +53,7 @@ class BudgetWatch(Housekeeper):
 class AlertWatch(Housekeeper):
     """Notes which alerts are on, with a notice when one begins and when it ends.
 
-    Each worker with a partition looks; the store lets one of them begin or end an alert.
+    Each worker with a partition looks; the store lets a single worker begin or end an alert.
     """
 
     retry_delay = ALERTS_INTERVAL
