@@ -57,9 +57,9 @@ def _prompts(words: list[Fields]) -> list[Fields]:
 
 def retract(builder: Builder, taken: Sequence[tuple[Message, list[Part]]]) -> None:
     """Keep these parts of messages beside the turn, as taken back."""
-    shown = partial(builder.context.agent_id, taken, ())
-    kept = builder.notes.setdefault(RETRACTED, {"messages": []})
-    kept["messages"] += shown["messages"] if shown is not None else []
+    shown = partial(builder.context.agent_id, [(message, parts) for message, parts in taken if parts], ())
+    if shown is not None:
+        builder.notes.setdefault(RETRACTED, {"messages": []})["messages"] += shown["messages"]
 
 
 def withdraw(builder: Builder, taken: Message) -> None:

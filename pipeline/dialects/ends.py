@@ -29,6 +29,8 @@ ANTHROPIC: Final = {
     "max_tokens": "length",
     "model_context_window_exceeded": "length",
     "refusal": "content_filter",
+    "content_filtered": "content_filter",  # Bedrock (botocore 1.44), as the next
+    "guardrail_intervened": "content_filter",
 }
 # google-genai 3.6.1, FinishReason and BlockedReason. After CONTINUATION the same answer goes on.
 GEMINI: Final = {
@@ -54,8 +56,6 @@ SERVERS: Final = {
     "complete": "stop",  # Cohere (litellm 1.110)
     "tool_call": "tool_call",
     "error_toxic": "content_filter",
-    "content_filtered": "content_filter",  # Bedrock (pydantic-ai 2.68)
-    "guardrail_intervened": "content_filter",
 }
 ALL: Final = {
     word.lower(): reason

@@ -8,8 +8,8 @@ previous response. The user's messages in the first body are the user turn. The 
 and definitions of tools, is kept with the response to it (`pipeline.turns.requests`); what a body leaves out since the
 server keeps it is that of the call before, or is in the event's `kept`: these members, and `calls`, tools by the ids of
 calls. If a call broke off and another one has the same messages, it was retried: the first call's output is not in the
-conversation, and the tokens that it told are those of a response beside the answer. If the other has other messages,
-what the first had shown is in `meta:partial` of the turn, as if it had been interrupted.
+conversation, but taken back, and the tokens that it told are those of a response beside the answer. If the other has
+other messages, what the first had shown is in `meta:partial` of the turn, as if it had been interrupted.
 
 Without any such event the stream is one call, and `run.request` its body.
 """
@@ -118,6 +118,7 @@ def ask(builder: Builder, body: Any, kept: Fields | None = None) -> None:
         take_back(builder)
     again = items == calls.items and continues == calls.continues
     if again and not calls.whole and calls.response is not None:
+        retract(builder, [(each, each.parts) for each in builder.messages if each is calls.response])
         withdraw(builder, calls.response)
         builder.bill(RETRY, calls.response.fields)
     new = [part for item in _new(calls, items, continues) for part in calls.reader.parts(item)]

@@ -95,11 +95,15 @@ def call(builder: Builder, call_id: str, name: str, args: Any, **fields: Any) ->
 
 
 def result(builder: Builder, call_id: str, content: Any, **fields: Any) -> None:
-    """Add the result of a call. `failed`: whether it has failed."""
-    if call_id not in builder.calls:
-        raise Violation(f"no call has the id {call_id!r:.80}")
-    status = "error" if fields.pop("failed", False) else "success"
-    builder.tool_return(call_id, status=status, content=content, **fields)
+    """Add the result of a call, perhaps of one that an earlier run made. `failed`: whether it has failed."""
+    told = {"status": "error" if fields.pop("failed", False) else "success", "content": content, **fields}
+    if call_id in builder.calls:
+        builder.tool_return(call_id, **told)
+        return
+    is_asked = bool(builder.messages) and builder.messages[-1].kind == "request"
+    parts = (builder.messages[-1] if is_asked else builder.request_after(None)).parts
+    parts[:] = [part for part in parts if part.fields.get("tool_call_id") != call_id]  # told again
+    parts.append(Part({"part_kind": "tool-return", "tool_name": "", "tool_call_id": call_id} | told, done=True))
 
 
 def step(builder: Builder) -> None:

@@ -64,6 +64,16 @@ def object_in(text: Any) -> Fields:
     return value if isinstance(value, dict) else {}
 
 
+def line_of(event: Any) -> Any:
+    """Return the event that a recorder of both sides has under `line`, and any other as it is."""
+    match event:
+        case {"from": str(), "line": str(text)}:
+            return object_in(text)
+        case {"from": str(), "line": dict(line)}:
+            return line
+    return event
+
+
 def identifier(content: str | bytes) -> str:
     """Return the identifier of content, as Pydantic AI computes it: the first six digits of its SHA-1."""
     raw = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content

@@ -59,3 +59,11 @@ def test_its_wire_is_recognised(path: Path) -> None:
     dialect = recognise(b"\n".join(events))
     assert dialect is not None
     assert dialect.name == path.parent.name
+
+
+@pytest.mark.parametrize("path", sorted(RUNS.glob("*/*-then-again.jsonl")), ids=lambda path: path.parent.name)
+def test_what_a_call_had_shown_that_broke_off_is_beside_the_answer(path: Path) -> None:
+    run, calls = run_of(path)
+    key = "meta:partial" if path.parent.name == "mistral" else "meta:retracted"  # there, other words are asked next
+    (shown,) = run.agent_turns[-1][key]["messages"]
+    assert [part["content"] for part in shown["parts"]] == [call["text"] for call in calls if call["error"]]

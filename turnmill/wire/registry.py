@@ -89,7 +89,7 @@ WIRES: Final[dict[str, Wire]] = {
     "openai-agents": Wire(done_marker="[DONE]", as_event=openai_agents_event),
     "openai-agents-js": Wire(),
     "openai-chat": Wire(kind="object", done_marker="[DONE]", untyped=True, boxed=True, as_event=openai_chat_event),
-    "openai-realtime": Wire(as_event=openai_responses_event),
+    "openai-realtime": Wire(untyped=True, as_event=openai_responses_event),
     "openai-responses": Wire(done_marker="[DONE]", untyped=True, as_event=openai_responses_event),
     "opencode": Wire(),
     OTEL: Wire(unnumbered=True),

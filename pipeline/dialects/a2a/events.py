@@ -119,8 +119,8 @@ def _part(builder: Builder, part: Fields, key: str = "") -> None:
     match data["data"] if isinstance(data, dict) and data.keys() == {"data"} else data:
         case {"name": str(name), "args": args, "id": str(call_id)}:
             steps.call(builder, call_id, name, args)
-        case {"name": str(), "response": response, "id": str(call_id)}:
-            builder.tool_return(call_id, status="success", content=response)
+        case {"name": str(name), "response": response, "id": str(call_id)}:
+            steps.result(builder, call_id, response, tool_name=name)
         case None if isinstance(part.get("text"), str):
             steps.say(builder, "text", part["text"], key)
         case _:

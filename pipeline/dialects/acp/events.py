@@ -26,7 +26,7 @@ from typing import Any, Final
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Shown, StreamEnd
 from pipeline.dialects import steps
-from pipeline.dialects.wire_values import is_number, object_in, text_or_none
+from pipeline.dialects.wire_values import is_number, line_of, text_or_none
 from pipeline.turns.text import join
 from pipeline.turns.tokens import counts
 from topics.json_text import Fields, object_of, objects, present
@@ -34,16 +34,6 @@ from topics.json_text import Fields, object_of, objects, present
 CHUNKS: Final[dict[str, steps.Kind]] = {"agent_message_chunk": "text", "agent_thought_chunk": "thinking"}
 SILENT: Final = ("user_message_chunk", "available_commands_update", "current_mode_update", "config_option_update")
 REASONS: Final = {"max_tokens": "length", "max_turn_requests": "length", "refusal": "content_filter"}
-
-
-def line_of(event: Any) -> Any:
-    """Return the JSON-RPC message; a recorder of both sides has it under `line`."""
-    match event:
-        case {"from": str(), "line": str(text)}:
-            return object_in(text)
-        case {"from": str(), "line": dict(line)}:
-            return line
-    return event
 
 
 def _take(builder: Builder, event: Fields) -> None:
@@ -124,7 +114,8 @@ def _tool(builder: Builder, told: Fields, call_id: str) -> None:
     if args is None and "name" not in now:  # Gemini CLI sends a call's title, and no arguments
         name, args = now.get("kind"), {"title": now.get("title")}
     beside = {key: now[key] for key in ("title", "kind", "locations") if now.get(key)}
-    steps.call(builder, call_id, str(name), object_of(args), **{"meta:acp": beside})
+    if name is not None:  # else an earlier run has the call
+        steps.call(builder, call_id, str(name), object_of(args), **{"meta:acp": beside})
     if now.get("status") in ("completed", "failed"):
         steps.result(builder, call_id, _result(now), failed=now["status"] == "failed")
 

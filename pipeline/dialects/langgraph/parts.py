@@ -293,11 +293,16 @@ def _code_result(block: Fields, kind: str) -> Fields:
 
 
 def _with_ids(parts: list[Fields]) -> list[Fields]:
-    """Return the parts with an id for each call and return that lacks one: Google's are paired by their order."""
-    newest = ""
+    """Return the parts with an id for each call and return that lacks one, and returns with the names of their calls.
+
+    Google's are paired by their order.
+    """
+    newest, names = "", {}
     for index, part in enumerate(parts):
         if part["part_kind"] == "builtin-tool-call":
             newest = part["tool_call_id"] = part["tool_call_id"] or f"builtin:{index}"
+            names[newest] = part["tool_name"]
         elif part["part_kind"] == "builtin-tool-return":
             part["tool_call_id"] = part["tool_call_id"] or newest or f"builtin:{index}"
+            part["tool_name"] = part["tool_name"] or names.get(part["tool_call_id"], "")
     return parts

@@ -12,7 +12,7 @@
 | error | SystemMessage `error`: the session goes on |
 | audio, rate limits, buffers, the model's items in the conversation, the client's events | nothing |
 | turnmill.request, turnmill.error | as those of Responses |
-| any other | SystemMessage data-app-TYPE |
+| any other | SystemMessage data-app-TYPE; a line `{"from", "line"}` of a recorder is its line |
 
 The words of a user's audio are transcribed beside the answer: those that come behind its beginning are asked by the
 next response.
@@ -24,6 +24,7 @@ from typing import Final
 
 from pipeline.dialects.kin import CANCELLED
 from pipeline.dialects.model_calls import REQUEST
+from pipeline.dialects.wire_values import line_of
 from topics.json_text import Fields, objects
 
 TRANSCRIPT: Final = "conversation.item.input_audio_transcription."
@@ -44,6 +45,7 @@ ITEM_KINDS: Final = ("conversation.item.added", "conversation.item.created", "co
 def translate(state: Fields, event: Fields) -> Iterator[Fields]:
     """Yield the events of Responses of an event."""
     items: dict[str, Fields] = state.setdefault("items", {})
+    event = line_of(event)
     kind = BETA.sub(r"response.output_\1.", event["type"])
     event = {**event, "type": kind}
     if kind in ("session.created", "session.updated"):

@@ -92,8 +92,7 @@ def _part(builder: Builder, part: Fields, kind: str, key: str, message: str) -> 
             builder.ended = None
             builder.open_response()
         else:  # it has not finished: the model is asked again
-            if builder.response.parts:
-                retract(builder, [(builder.response, builder.response.parts)])
+            retract(builder, [(builder.response, builder.response.parts)])
             builder.response.parts = []
             builder.open_text.clear()
             builder.open_thinking.clear()

@@ -37,6 +37,7 @@ from pipeline.assembly.builder import Builder, End
 from pipeline.assembly.dialect import Delta, Handler
 from pipeline.assembly.parts import Message, Part
 from pipeline.dialects import ends
+from pipeline.dialects.asked_parts import retract
 from pipeline.dialects.vercel_ai import side_events as side
 from pipeline.dialects.vercel_ai import tools
 from pipeline.dialects.vercel_ai.keys import META
@@ -141,9 +142,10 @@ def finish_step(builder: Builder, event: Event) -> None:
 
 
 def reset_step(builder: Builder, event: Event) -> None:
-    """Drop everything since the last start-step; without one, the whole message."""
+    """Take back everything since the last start-step; without one, the whole message."""
     stream, messages = stream_of(builder), builder.messages
     kept = messages.index(stream.step) if stream.step in messages else 0
+    retract(builder, [(message, message.parts) for message in messages[kept:]])
     del messages[kept:]
     builder.response = None
     builder.open_text.clear()

@@ -284,3 +284,31 @@ def test_a_publisher_alone_completes_none_of_these_runs() -> None:
         (turn,) = assembled(name, [event], end="complete").agent_turns
         assert turn["completion_status"] == "interrupted"
         assert DIALECTS[name].ended(event, None) is None
+
+
+# ---- Results of calls that an earlier run made
+
+
+def update(**fields: Any) -> dict[str, Any]:
+    told = {"sessionUpdate": "tool_call_update", "toolCallId": "c1", "status": "completed", **fields}
+    return {"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "s", "update": told}}
+
+
+def artifact(**data: Any) -> dict[str, Any]:
+    return {"artifactUpdate": {"taskId": "t", "artifact": {"artifactId": "a", "parts": [{"data": data}]}}}
+
+
+@pytest.mark.parametrize(
+    ("dialect", "event", "name"),
+    [
+        ("gemini-cli", {"type": "tool_result", "tool_id": "c1", "status": "success", "output": "high"}, ""),
+        ("a2a", artifact(id="c1", name="tide", response="high"), "tide"),
+        ("acp", update(rawOutput="high"), ""),
+    ],
+)
+def test_a_result_without_its_call_is_kept_once(dialect: str, event: dict[str, Any], name: str) -> None:
+    found = assembled(dialect, [event, event])
+    assert found.refused == []
+    (part,) = found.parts("request")
+    assert (part["tool_name"], part["tool_call_id"], part["content"]) == (name, "c1", "high")
+    assert found.parts("response") == []

@@ -115,3 +115,16 @@ def test_a_word_that_pydantic_ai_does_not_know(details: Any) -> None:
     raw = {"kind": "response", "parts": [{"part_kind": "text", "content": "Half an"}], "finish_reason": None}
     fields = message({**raw, "provider_details": details}).fields
     assert fields == ({"finish_reason": None} if details else {})
+
+
+@pytest.mark.parametrize("dialect", ["bedrock", "strands"])
+@pytest.mark.parametrize("reason", ["guardrail_intervened", "content_filtered"])
+def test_what_bedrock_filters(dialect: str, reason: str) -> None:
+    events: list[dict[str, Any]] = [
+        {"messageStart": {"role": "assistant"}},
+        {"contentBlockDelta": {"contentBlockIndex": 0, "delta": {"text": "No."}}},
+        {"contentBlockStop": {"contentBlockIndex": 0}},
+        {"messageStop": {"stopReason": reason}},
+    ]
+    got = assembled(dialect, [{"event": event} for event in events] if dialect == "strands" else events)
+    assert [message["finish_reason"] for message in got.messages("response")] == ["content_filter"]

@@ -310,7 +310,8 @@ def test_builtin_tools_as_langchain_js_writes_them() -> None:
     rubbish = {"type": "invalid_tool_call", "args": '{"query": "sun"}', "index": 1}
     got = run(updates(ai("m1", content, invalid_tool_calls=[rubbish])))
     assert kinds(got) == ["builtin-tool-call", "builtin-tool-return", "file"]
-    assert got.parts("response")[1]["tool_call_id"] == "s1"
+    answer = got.parts("response")[1]
+    assert (answer["tool_call_id"], answer["tool_name"]) == ("s1", "web_search")
 
 
 @pytest.mark.parametrize("js", [False, True])
