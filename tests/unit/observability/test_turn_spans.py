@@ -1,5 +1,6 @@
 """A turn's span: what it says, that it says it again at a replay, and that hostile turns cost nothing but theirs."""
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from pipeline.worker.assemble.role import _traces
 from tests.support.collector import attributes, collecting
 from tests.support.toy import START, THREAD, TOYS, envelope, text
 from turnmill.errors import CallerError
+from turnmill.extras import install
 
 PAGE = Path(__file__).parents[3] / "docs" / "observability.md"
 PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -262,5 +264,5 @@ def test_settings(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(CallerError, match="TURNMILL_OTLP_ENDPOINT: http://host:port"):
             load({"TURNMILL_OTLP_ENDPOINT": wrong})
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk", None)
-    with pytest.raises(CallerError, match=r"^TURNMILL_OTLP_ENDPOINT needs .*turnmill\[otlp\]"):
+    with pytest.raises(CallerError, match=f"^TURNMILL_OTLP_ENDPOINT needs .*{re.escape(install('otlp'))}"):
         _traces("http://collector:4318", "events", Metrics())
