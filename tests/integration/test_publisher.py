@@ -189,7 +189,7 @@ async def test_what_is_unconfirmed_is_bounded(applied_settings: Settings) -> Non
         ({"thread_id": ""}, "thread_id must be a string that is not empty"),
         ({"agent_id": None}, "agent_id must be a string"),
         ({"dialect": "vercel"}, "choose one of .*vercel-ai"),
-        ({"info": {"agent_name": 7}}, "info.*valid string"),
+        ({"info": {"agent_name": 7}}, "info.*a text is expected"),
     ],
 )
 async def test_arguments_that_can_not_be_right_are_refused(tmp_path, arguments, problem) -> None:
