@@ -9,6 +9,7 @@ import pytest
 
 from pipeline.settings import Settings
 from tests.support.spools import away, spooled
+from tests.support.waiting import PATIENCE
 from turnmill.errors import BrokerError, CallerError, InvalidRecord
 from turnmill.publish.synchronous import SyncPublisher
 
@@ -31,7 +32,8 @@ def published(settings: Settings) -> dict[str, tuple[list[Any], str | None]]:
     return runs
 
 
-def test_send_and_tee(settings: Settings) -> None:
+def test_send_and_tee(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("turnmill.publish.publisher.LINGER", PATIENCE)  # so that each run is one record, however slow
     threads = set()
 
     def slow() -> Iterator[dict[str, Any]]:
