@@ -50,9 +50,13 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, list[Topic]]]:
     async def ahead(*_: object) -> int:
         return 0
 
+    async def group_members(*_: object) -> list[str]:
+        return []
+
     async def placed(_: Settings) -> Placed:
         return Placed(0, 0, 0, 0, None)
 
+    monkeypatch.setattr(doctor, "group_members", group_members)
     for module in (stage, doctor, status):
         monkeypatch.setattr(module, "group_lag", group_lag)
     monkeypatch.setattr(status, "record_count", record_count)
