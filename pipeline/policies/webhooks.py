@@ -180,8 +180,8 @@ def _webhook(row: Any) -> Webhook:
     if type(url) is not str:
         raise ValueError("'url' is missing")
     form = row.get("form", STANDARD)
-    if form not in (STANDARD, SLACK):
-        raise ValueError(f"'form' is {STANDARD} or {SLACK}")
+    if type(form) is not str or form not in FORMS:
+        raise ValueError(f"'form' is {' or '.join(FORMS)}")
     secrets = row.get("secrets", [row["secret"]] if "secret" in row else [])
     if not isinstance(secrets, list) or not (form == STANDARD) <= len(secrets) <= MAX_SECRETS:
         raise ValueError("'secret', or 'secrets' with one or two of them, is missing")
