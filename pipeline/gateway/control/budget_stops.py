@@ -15,7 +15,7 @@ from aiokafka import TopicPartition
 
 from pipeline.assembly.run_list import ListedRun
 from pipeline.gateway.budgets.memory import Budgets
-from pipeline.gateway.control.commands import EXPIRES_MS, NOTICE_KNOWN_MS, Commands
+from pipeline.gateway.control.commands import EXPIRES_MS, Commands
 from pipeline.gateway.live.follower import Follower, Offsets, Past
 from pipeline.gateway.live.run_watch import RunWatch
 from pipeline.gateway.state import Gateway, Service
@@ -26,7 +26,7 @@ from pipeline.policies.budgets import Budget, State
 from pipeline.policies.pools import OPEN_USE
 from pipeline.policies.prices import Prices
 from pipeline.stores.costs.prices import PRICED, cost_of
-from pipeline.stores.outbound.notices import add_notices
+from pipeline.stores.outbound.notices import KNOWN_MS, add_notices
 from pipeline.turns import tokens
 from pipeline.turns.tokens import Reading
 from topics import telemetry
@@ -193,7 +193,7 @@ class BudgetStops(Service):
         budgets, now = self._budgets, now_ms()
         question = state.budget.question(now)
         if question not in self._notified and budgets.asked.get(question) and (notices := state.notices(now)):
-            await add_notices(await self._store(), notices[-1:], keep_until=state.end + NOTICE_KNOWN_MS)
+            await add_notices(await self._store(), notices[-1:], keep_until=state.end + KNOWN_MS)
             self._notified = {question, *(self._notified & budgets.asked.keys())}
             log.info("budget %s is used up, and asks whether more may be used", state.budget.name)
 

@@ -31,7 +31,7 @@ from pipeline.policies.command_states import (
     waited,
 )
 from pipeline.policies.pools import CLAIMS
-from pipeline.stores.outbound.notices import add_notices
+from pipeline.stores.outbound.notices import KNOWN_MS, add_notices
 from topics import control
 from topics.catalog import CONTROL, EVENTS
 from topics.control import ControlRecord
@@ -46,7 +46,6 @@ from turnmill.wire.envelope import encode
 from turnmill.wire.registry import WIRES
 
 EXPIRES_MS: Final = 600_000
-NOTICE_KNOWN_MS: Final = 86_400_000  # within which other gateways may add the same notice
 ANSWERS_MS: Final = 14 * 86_400_000  # as long as the topic retains them
 LOOK_BACK: Final = 900.0  # seconds of events that are read at the start, for commands that have not expired
 READY_TIMEOUT: Final = 15.0
@@ -93,7 +92,7 @@ class Commands(Service):
         """Make it for a gateway."""
 
         async def notify(notice: NoticeRecord) -> None:
-            await add_notices(await gateway.store(), [notice], keep_until=notice["at"] + NOTICE_KNOWN_MS)
+            await add_notices(await gateway.store(), [notice], keep_until=notice["at"] + KNOWN_MS)
 
         follower, answers = gateway.service(Follower), gateway.service(Budgets).answers
         erased = gateway.service(Erased).among

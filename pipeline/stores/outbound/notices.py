@@ -20,6 +20,7 @@ from topics.notice import AUDIT_RECORDED, STORE_CHANGED, THREAD_DELETED, VERSION
 from topics.thread_key import ThreadKey
 
 BATCH_SIZE: Final = 500
+KNOWN_MS: Final = 86_400_000  # for which a notice stays known, so that no other process adds it again
 CLAIMED_MS: Final = 60_000  # after which another process may send a claimed notice
 
 Row = dict[str, Any]

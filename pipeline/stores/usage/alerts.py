@@ -14,14 +14,13 @@ from pipeline.policies.alerts import Alert, Measured, On
 from pipeline.stores.database.ids import INSERT
 from pipeline.stores.database.schema import alerts as table
 from pipeline.stores.database.store import ThreadStore
-from pipeline.stores.outbound.notices import add
+from pipeline.stores.outbound.notices import KNOWN_MS, add
 from pipeline.stores.usage.query import report
 from pipeline.stores.usage.report import Figures, Judged, UsageQuery
 from topics.notice import NoticeRecord
 
 GROUPS: Final = 100  # that an alert looks at: those with most of what it counts
 STALE_MS: Final = 600_000  # after which an alert has ended that no worker's setting names
-KNOWN_MS: Final = 86_400_000  # for which a notice stays known
 
 
 class Measure(NamedTuple):
@@ -86,8 +85,10 @@ async def _note(store: ThreadStore, found: Sequence[On], gone: Sequence[On], now
     async with store.writing() as connection:
         notices: list[NoticeRecord] = []
         new = INSERT[connection.dialect.name](table).on_conflict_do_nothing()
-        for on in sorted([*found, *gone], key=lambda on: (on.alert, on.group)):  # in the order in which all lock rows
-            if on in gone:
+        looked_at = [*((on, True) for on in found), *((on, False) for on in gone)]
+        looked_at.sort(key=lambda pair: (pair[0].alert, pair[0].group))  # the order in which all workers lock rows
+        for on, stays in looked_at:
+            if not stays:
                 notices += [on.notice(now)] * (await connection.execute(delete(table).where(_same(on)))).rowcount
             elif on.since == now:
                 notices += [on.notice()] * (await connection.execute(new, asdict(on))).rowcount

@@ -8,8 +8,8 @@ from typing import Final
 
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.believed_time import JUMP_MS, believe, believed_time
-from pipeline.stores.outbound.notices import add_notices
-from pipeline.worker.sinks.housekeeping import KNOWN_MS, Connect, OpenStore
+from pipeline.stores.outbound.notices import KNOWN_MS, add_notices
+from pipeline.worker.sinks.housekeeping import Connect, OpenStore
 from topics import notice
 from topics.catalog import DAY_MS, FACTS
 from topics.notice import NoticeRecord

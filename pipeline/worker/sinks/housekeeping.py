@@ -51,7 +51,6 @@ NOTICES_RETRY_DELAY: Final = 10.0  # after a failure
 EXPIRY_TRANSACTIONS: Final = 5  # in a row, so that a backlog shrinks although ticks are rare
 EXPIRY_LEASE_MS: Final = 900_000  # after which another worker takes over if this worker has died
 
-KNOWN_MS: Final = 86_400_000  # for which a notice stays known after its window
 
 log = logging.getLogger(__name__)
 

@@ -7,10 +7,10 @@ from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.policies.alerts import Alert
 from pipeline.policies.budgets import Budget
-from pipeline.stores.outbound.notices import add_notices
+from pipeline.stores.outbound.notices import KNOWN_MS, add_notices
 from pipeline.stores.usage.alerts import look
 from pipeline.stores.usage.budgets import forget_windows, states
-from pipeline.worker.sinks.housekeeping import KNOWN_MS, Housekeeper, OpenStore
+from pipeline.worker.sinks.housekeeping import Housekeeper, OpenStore
 from turnmill.clock import now_ms
 
 # Seconds between two looks.
