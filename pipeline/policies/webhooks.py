@@ -183,7 +183,8 @@ def _webhook(row: Any) -> Webhook:
     if type(form) is not str or form not in FORMS:
         raise ValueError(f"'form' is {' or '.join(FORMS)}")
     secrets = row.get("secrets", [row["secret"]] if "secret" in row else [])
-    if not isinstance(secrets, list) or not (form == STANDARD) <= len(secrets) <= MAX_SECRETS:
+    least = 1 if form == STANDARD else 0
+    if not isinstance(secrets, list) or not least <= len(secrets) <= MAX_SECRETS:
         raise ValueError("'secret', or 'secrets' with one or two of them, is missing")
     for secret in secrets:
         key_of(str(secret))

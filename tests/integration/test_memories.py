@@ -115,7 +115,7 @@ def grown(before: Counter[str], after: Counter[str], most: int = MOST) -> dict[s
 
 
 async def grown_for_good(loaded: Loaded, before: Counter[str], *, indexes: bool = False) -> set[str]:
-    """What has grown at each of several looks: a task under way has containers, too, and they go with it."""
+    """The containers that have grown at each of several looks: those of a task under way go when the task ends."""
     looks = []
     for _ in range(LOOKS):
         looks.append(set(grown(before, sizes(loaded.roots, indexes=indexes))))

@@ -186,7 +186,7 @@ async def following(
 
 async def test_files_that_grow_are_followed(applied_settings: Settings, tmp_path: Path) -> None:
     settings = applied_settings.model_copy(update={"terminal_grace": 0.2})
-    claude, child = conversation(datetime.now(UTC))  # what nobody has gone on with for an hour is over
+    claude, child = conversation(datetime.now(UTC))  # now: a run of an hour ago would be over
     claude.write(tmp_path)
     write(child.agent_file(tmp_path), child.lines)
     worker = WorkerProcess(settings).start()

@@ -1,4 +1,4 @@
-"""Where things are: the folder of the project, what was downloaded for it, and what tests write."""
+"""Paths: the folder of the project, the cache of downloads, and the folder in which tests write."""
 
 import shutil
 import tempfile
@@ -12,7 +12,7 @@ MEMORY_BYTES: Final = 6 << 30  # what all tests together write, twice
 
 
 def temporary() -> Path:
-    """-> where tests write: memory, where enough is free; a disk takes a third of all their time to make files."""
+    """-> the folder in which tests write: in memory, if enough is free. A disk takes a third of all their time."""
     if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > MEMORY_BYTES:
         return MEMORY
     return Path(tempfile.gettempdir())

@@ -123,14 +123,14 @@ class Import:
             for line, size in file.lines.read():
                 await self._line(file, line)
                 advance(size)
-        except OSError as error:  # it is gone, is another user's, or in a form that is not read
+        except OSError as error:  # the file is gone, belongs to another user, or has a form that is not read
             self.counts.unread.append(f"{path} ({error.strerror})")
         self.counts.broken += [f"{path}:{number}" for number in file.lines.broken[broken:]]
         for running in file.running.values():
             running.paused = True
 
     async def settle(self, file: File, now: int) -> None:
-        """End the runs that nobody has gone on with; what comes all the same continues them. `now`: epoch ms."""
+        """End runs whose last event is OVER_AFTER old; later events begin a run that continues it. `now`: epoch ms."""
         for running in file.running.values():
             part = running.part
             if part.output is not None and running.at < now - OVER_AFTER:

@@ -16,7 +16,7 @@ router = APIRouter(tags=["alerts"])
 
 
 class AlertThatIsOn(BaseModel):
-    """What an alert is about, and since when."""
+    """A group that an alert is on for: what the group has in common, and since when the alert is on."""
 
     of: dict[str, str] = Field(description="Its tenant, agent, model, labels.")
     since: str

@@ -317,7 +317,7 @@ class DeletedUser(BaseModel):
 
 
 @router.delete("/users/{user:path}", summary="Delete all threads of a user")
-@facts("deleted", strangers=200)  # whoever is no user of the tenant's has no threads there
+@facts("deleted", strangers=200)  # another tenant's user has no threads here, so none are deleted
 async def delete_user(
     gateway: TheGateway,
     principal: Admin,

@@ -136,8 +136,8 @@ def create_app(settings: Settings, dev: Path | None = None) -> FastAPI:
     problems.add_handlers(app, refused)
     for part in parts:
         for router in part.add_to(gateway):
-            # As they are, for all gateways of a process: `include_router` builds each again, when the first request
-            # comes, which that request and all beside it wait for.
+            # All gateways of a process share these routes. `include_router` would build each route again at the first
+            # request, in the event loop, while all other requests wait.
             app.router.routes.extend(router.routes)
     if settings.gateway_origin_list:
         app.add_middleware(

@@ -175,7 +175,7 @@ class Worker:
 
 
 def store_mark(url: str) -> str:
-    """Return a hash of where a store is: by it, `turnmill doctor` sees whether the workers of a group share theirs."""
+    """Return a hash of a store's address. `turnmill doctor` compares the hashes that the workers of a group have."""
     file = url.removeprefix("sqlite:///")
     place = without_password(url) if file == url else f"{platform.node()}:{Path(file).resolve()}"
     return hashlib.sha256(place.encode()).hexdigest()[:8]

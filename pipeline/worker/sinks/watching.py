@@ -1,4 +1,4 @@
-"""What the store role watches beside its work: what is used of budgets, and the figures of alerts."""
+"""The store role's watches: they compare usage with budgets, and figures with the thresholds of alerts."""
 
 from collections.abc import Sequence
 from typing import Final

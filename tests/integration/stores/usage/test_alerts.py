@@ -1,4 +1,4 @@
-"""What alerts look at, as the store has it; that each begins and ends once, however many workers look."""
+"""The figures that alerts read from the store. Each alert begins and ends once, however many workers look."""
 
 import asyncio
 import json

@@ -10,8 +10,8 @@ export function budgets(main, signal) {
   fill(
     main,
     h("div.controls", h("h1", "Budgets and webhooks")),
-    section("Budgets", "Limits of tokens or cost in an hour, a day or a month (UTC). TURNMILL_BUDGETS sets them.", "/v1/budgets", "budgets", budget, signal),
-    section("Webhooks", "Addresses that receive events. TURNMILL_WEBHOOKS and the API set them up.", "/v1/webhooks", "webhooks", webhook, signal),
+    section("Budgets", "Limits of tokens or cost in an hour, a day or a month (UTC). TURNMILL_BUDGETS sets them.", "/v1/budgets", "budgets", budgetRow, signal),
+    section("Webhooks", "Addresses that receive events. TURNMILL_WEBHOOKS and the API set them up.", "/v1/webhooks", "webhooks", webhookRow, signal),
   );
 }
 
@@ -29,26 +29,26 @@ function section(title, note, path, member, row, signal) {
   return h("section.card", { "aria-label": title }, h("header", h("h2", title), h("p.muted", note)), list, message);
 }
 
-function budget(one) {
-  const shown = one.unit === "usd" ? dollars : count;
-  const of = [one.tenant, one.agent, one.model, ...Object.entries(one.labels).map(([kind, label]) => `${kind} ${label}`)].filter(Boolean);
-  const level = one.ratio >= 1 ? ".bad" : one.ratio >= NEAR ? ".warn" : "";
+function budgetRow(budget) {
+  const shown = budget.unit === "usd" ? dollars : count;
+  const of = [budget.tenant, budget.agent, budget.model, ...Object.entries(budget.labels).map(([kind, label]) => `${kind} ${label}`)].filter(Boolean);
+  const level = budget.ratio >= 1 ? ".bad" : budget.ratio >= NEAR ? ".warn" : "";
   return h(
     "div.token",
-    h("strong.cut", one.name),
+    h("strong.cut", budget.name),
     h("span.muted", of.join(", ") || "all runs"),
-    h(`span.chip${level}`, `${count(100 * one.ratio)} % used`),
-    h("span", `${shown(one.used)} of ${shown(one.limit)}${one.unit === "usd" ? "" : " tokens"} in this ${one.per}`),
-    h("time.num.muted.acts", { datetime: one.end, title: inFull(Date.parse(one.end)) }, `until ${moment(Date.parse(one.end))}`),
+    h(`span.chip${level}`, `${count(100 * budget.ratio)} % used`),
+    h("span", `${shown(budget.used)} of ${shown(budget.limit)}${budget.unit === "usd" ? "" : " tokens"} in this ${budget.per}`),
+    h("time.num.muted.acts", { datetime: budget.end, title: inFull(Date.parse(budget.end)) }, `until ${moment(Date.parse(budget.end))}`),
   );
 }
 
-function webhook(one) {
+function webhookRow(webhook) {
   return h(
     "div.token",
-    h("strong.cut", one.url),
-    one.events.map((event) => h("span.chip", event)),
-    h("span.muted", one.tenant === null ? "all tenants" : one.tenant),
-    h("span.muted.acts", one.waiting ? `${count(one.waiting)} events wait` : "all events are sent"),
+    h("strong.cut", webhook.url),
+    webhook.events.map((event) => h("span.chip", event)),
+    h("span.muted", webhook.tenant === null ? "all tenants" : webhook.tenant),
+    h("span.muted.acts", webhook.waiting ? `${count(webhook.waiting)} events wait` : "all events are sent"),
   );
 }
