@@ -3,7 +3,6 @@
 Both are logged once a minute for the same caller and place, and only if the store keeps entries.
 """
 
-from contextlib import suppress
 from dataclasses import asdict
 from typing import Annotated, Final
 
@@ -16,7 +15,6 @@ from pipeline.gateway.routing import PRIVATE, Moment, Tenant
 from pipeline.gateway.state import TheGateway
 from pipeline.observability.audit import REFUSED, Actor, acting, audit, of
 from pipeline.stores.accounts.audit import AuditQuery, audit_page
-from pipeline.stores.database.errors import StoreError
 from turnmill.clock import now_ms
 from turnmill.errors import CallerError
 
@@ -86,7 +84,7 @@ def refused(request: Request) -> None:
     named = named or (people is not None and people.cookie in request.cookies)
     if admission.trail is None or (actor is None and not named):
         return
-    actor = actor or begun(admission, request)
+    actor = actor or admission.act(request.scope)
     what = f"{request.method} {getattr(request.scope.get('route'), 'path', request.url.path)}"
     if admission.trail.is_new(now_ms(), _whose(actor), ("line", *_who(actor), what)):
         audit.warning(
@@ -101,21 +99,6 @@ def _whose(actor: Actor) -> str | None:
 
 def _who(actor: Actor) -> tuple[str, str, str]:
     return actor.name, actor.token, actor.address
-
-
-def begun(admission: Admission, request: Request, name: str = "", token: str = "", tenant: str | None = None) -> Actor:
-    """Set and return the actor of this request, where no token identifies one."""
-    keep = None if admission.trail is None else admission.trail.keep
-    actor = Actor(name, token, request.client.host if request.client else "", tenant, keep)
-    acting.set(actor)
-    return actor
-
-
-async def kept(admission: Admission) -> None:
-    """Return once the entries so far are in the store, so that they outlast this process; not while it is away."""
-    if admission.trail is not None:
-        with suppress(StoreError):
-            await admission.trail.flush()
 
 
 def read_out(admission: Admission, action: str, subject: str, tenant: str | None) -> None:

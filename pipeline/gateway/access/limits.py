@@ -17,7 +17,9 @@ from turnmill.remembered import Remembered
 
 BURST_SECONDS: Final = 2.0  # seconds' worth of requests that may come at once
 BUCKET_BYTES: Final = 150  # what the bucket of a caller takes in memory
-AT_END: Final = "turnmill.at_end"  # in the scope of a request
+# In the scope of a request: what is awaited before its answer begins, and what is called at its end.
+BEFORE_ANSWER: Final = "turnmill.before_answer"
+AT_END: Final = "turnmill.at_end"
 
 
 class Rate:

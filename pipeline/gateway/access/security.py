@@ -9,14 +9,14 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer, SecurityS
 from starlette.types import Scope as ASGIScope
 
 from pipeline.gateway.access.authenticator import BEARER, Authenticator
-from pipeline.gateway.access.limits import AtOnce, Rate, at_end
+from pipeline.gateway.access.limits import BEFORE_ANSWER, AtOnce, Rate, at_end
 from pipeline.gateway.access.principal import MEANING, Principal, Scope
 from pipeline.gateway.access.token_memory import TokenMemory
 from pipeline.gateway.access.token_table import is_within
 from pipeline.gateway.problems import Problem
 from pipeline.gateway.state import Gateway, Service, gateway_of, provided
 from pipeline.observability import metrics as m
-from pipeline.observability.audit import Actor, acting
+from pipeline.observability.audit import REFUSED, Actor, Entry, acting
 from pipeline.stores.accounts.audit import AuditTrail
 
 bearer = HTTPBearer(
@@ -40,6 +40,21 @@ class Admission(Service):
         if settings.audit_retention:
             count_lost = partial(gateway.metrics.add, m.AUDIT_LOST)
             self.trail = AuditTrail(gateway.store, count_lost, notify=settings.webhooks is not None)
+
+    def act(self, request: ASGIScope, name: str = "", token: str = "", tenant: str | None = None) -> Actor:
+        """Set and return who acts in a request. What they have done is in the store before they are answered."""
+        trail = self.trail
+
+        def keep(entry: Entry) -> None:
+            if trail is not None:
+                trail.keep(entry)
+                if entry.outcome != REFUSED:  # refusals may be many
+                    request[BEFORE_ANSWER] = trail.written
+
+        client = request.get("client")
+        actor = Actor(name, token, client[0] if client else "", tenant, keep)
+        acting.set(actor)
+        return actor
 
     def start(self) -> None:
         """Start to write the trail's entries to the store."""
@@ -93,8 +108,7 @@ async def admitted(
     principal = await admission.authenticator.principal(token, advice)
     client = request.get("client")
     if admission.trail is not None:
-        address = client[0] if client else ""
-        acting.set(Actor(principal.name, principal.id, address, principal.tenant, admission.trail.keep))
+        admission.act(request, principal.name, principal.id, principal.tenant)
     if principal.scopes.isdisjoint(needs):
         challenge = f'Bearer realm="turnmill", error="insufficient_scope", scope="{needs[0]}"'
         lacking = " or ".join(f"{scope!r} ({MEANING[scope]})" for scope in needs)

@@ -20,7 +20,6 @@ from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
 from joserfc.errors import JoseError
 from pydantic import BaseModel
 
-from pipeline.gateway.access.audit import begun
 from pipeline.gateway.access.authenticator import People
 from pipeline.gateway.access.json_web_tokens import ALGORITHMS, LEEWAY, JwtVerifier
 from pipeline.gateway.access.security import Admission, Reader
@@ -124,14 +123,14 @@ class _Routes:
         except jwt.PyJWTError as error:
             return self._failed("This sign-in was not begun in this browser, took too long, or is over already.", error)
         except FAILURES as error:
-            begun(self._admission, request)
+            self._admission.act(request.scope)
             extra = of("sign-in", name, outcome=REFUSED)
             audit.warning("sign-in by %r refused: %s", name, type(error).__name__, extra=extra)
             return self._forget(self._failed(f"{provider.title} did not sign you in.", error), attempt)
         who = column_text(name_of(claims)) or "?"
         grant = granted(claims, name, self._rules)
         if grant is None:
-            begun(self._admission, request, who)
+            self._admission.act(request.scope, who)
             extra = of("sign-in", name, outcome=REFUSED)
             audit.warning("sign-in of %r by %r refused: no rule gives a role", who, name, extra=extra)
             text = f"You are {who}, and no rule gives you a role here. Ask {self._settings.gateway_oidc_contact}."
@@ -144,7 +143,7 @@ class _Routes:
         await begin_session(store, replace(made, session=session), answered.get("id_token"), now_ms())
         await self._end(request)
         self._admission.authenticator.made.renew()
-        begun(self._admission, request, who, made.id)
+        self._admission.act(request.scope, who, made.id)
         audit.info("%r signed in by %r as %s", who, name, grant.role, extra=of("sign-in", name, grant.tenant))
         answer = self._forget(RedirectResponse(f"/{kept['to']}", 303), attempt)
         self._keep(answer, self._people.cookie, secret, int(self._settings.gateway_session_seconds))
@@ -164,7 +163,7 @@ class _Routes:
         ended = await self._end(request)
         to = "/"
         if ended is not None and whose is not None:
-            begun(self._admission, request, whose.name, whose.id)
+            self._admission.act(request.scope, whose.name, whose.id)
             audit.info("%r signed out", whose.name, extra=of("sign-out", ended[0].provider, whose.tenant))
         if ended is not None:
             session, id_token = ended
@@ -202,7 +201,7 @@ class _Routes:
             raise Problem("bad-request", "this is no logout token")
         count = await end_sessions(await self._store(), name, sub, sid)
         self._admission.authenticator.made.renew()
-        begun(self._admission, request)
+        self._admission.act(request.scope)
         audit.info("%d sessions ended by %r", count, name, extra=of("sign-out", f"{name}: {count} sessions"))
         return Response(status_code=200)
 

@@ -6,7 +6,6 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, Field
 
-from pipeline.gateway.access.audit import kept
 from pipeline.gateway.access.principal import Principal, Scope
 from pipeline.gateway.access.security import Admin, TheAdmission
 from pipeline.gateway.access.token_table import Name, Tenant, hashed, is_within, made_token, networks, new_secret
@@ -99,7 +98,6 @@ async def make_token(gateway: TheGateway, admission: TheAdmission, principal: Ad
     audit.info(
         "token %s %r made, by %s", made.id, made.name, principal.text, extra=of("token.make", made.id, made.tenant)
     )
-    await kept(admission)
     return MadeToken(**_shown(made).model_dump(), token=secret)
 
 
@@ -132,7 +130,6 @@ async def rotate_token(
     admission.authenticator.made.renew()
     done = of("token.rotate", token_id, rotated.tenant)
     audit.info("token %s %r rotated, by %s", token_id, rotated.name, principal.text, extra=done)
-    await kept(admission)
     return MadeToken(**_shown(rotated).model_dump(), token=secret)
 
 
@@ -144,7 +141,6 @@ async def revoke_token(gateway: TheGateway, admission: TheAdmission, principal: 
     admission.authenticator.made.renew()
     done = of("token.revoke", token_id, token.tenant)
     audit.info("token %s %r revoked, by %s", token_id, token.name, principal.text, extra=done)
-    await kept(admission)
 
 
 async def _token(gateway: Gateway, principal: Principal, token_id: str) -> Token:

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pipeline.gateway import problems
 from pipeline.gateway.access.audit import refused
-from pipeline.gateway.access.limits import AT_END
+from pipeline.gateway.access.limits import AT_END, BEFORE_ANSWER
 from pipeline.gateway.access.security import Admission
 from pipeline.gateway.intake.facts import HEADERS
 from pipeline.gateway.problems import Problem
@@ -64,6 +64,8 @@ class Guard:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
+                if BEFORE_ANSWER in scope:
+                    await scope[BEFORE_ANSWER]()
                 headers = MutableHeaders(scope=message)
                 for name, value in STRICT.items():
                     headers.setdefault(name, value)

@@ -234,10 +234,17 @@ class AuditTrail:
                 for tenant, number, _ in some:
                     self._waiting.pop(tenant, number)
 
+    async def written(self) -> None:
+        """Return once the buffered entries are written, so that they outlast this process; soon, if they can't be."""
+        await asyncio.wait([asyncio.create_task(self._try())], timeout=WRITE_INTERVAL)
+
+    async def _try(self) -> None:
+        with suppress(StoreError):  # whatever else needs the store reports it
+            await self.flush()
+
     async def _go_on(self) -> None:
         while not self._closing.is_set():
-            with suppress(StoreError):  # whatever else needs the store reports it
-                await self.flush()
+            await self._try()
             with suppress(TimeoutError):
                 async with asyncio.timeout(WRITE_INTERVAL):
                     await self._closing.wait()
