@@ -389,10 +389,10 @@ class Settings(ClientSettings):
         description="How long the store keeps the audit's entries: who changed data or read it out; 0: only the log "
         "has them.",
     )
-    log_level: str = Field(
-        "INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$", description="The least severe level of log lines to write."
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
+        "INFO", description="The least severe level of log lines to write."
     )
-    log_format: str = Field("text", pattern="^(text|json)$", description="`text` for people, `json` for collectors.")
+    log_format: Literal["text", "json"] = Field("text", description="`text` for people, `json` for collectors.")
     otlp_endpoint: Annotated[str, AfterValidator(_collector)] | None = Field(
         None,
         description="Where a span of each turn is sent: a collector that accepts OTLP over HTTP, "

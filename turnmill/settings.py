@@ -169,7 +169,7 @@ class ClientSettings(BrokerSettings):
         description="Whether runs can be stopped, steered and answered by commands: publishers read the topic "
         "`control`, or a gateway's stream, and gateways accept commands.",
     )
-    compression: str = Field("zstd", pattern="^(none|gzip|lz4|zstd)$", description="Compression of produced records.")
+    compression: Literal["none", "gzip", "lz4", "zstd"] = Field("zstd", description="Compression of produced records.")
 
     @property
     def spool_folder(self) -> Path:

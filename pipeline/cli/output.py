@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress, ProgressColumn
 
 PIPE_WIDTH: Final = 160  # columns, if the output is no terminal
+UNKNOWN: Final = "–"
 
 
 def wide_console() -> Console:
@@ -27,6 +28,11 @@ def wide_console() -> Console:
 def many(count: int, noun: str) -> str:
     """Return a count with its noun: `1 record`, `2,000 records`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def dollars(value: float | None) -> str:
+    """Return a cost: `$0.0031`; what is less than the last digit is not shown as nothing."""
+    return UNKNOWN if value is None else "<$0.0001" if 0 < value < 0.00005 else f"${value:,.4f}"
 
 
 def progress(console: Console) -> Progress:

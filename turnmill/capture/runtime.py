@@ -209,8 +209,8 @@ class Runtime:
         report = None if self._publisher is None else self._publisher.report()
         missed = [f"{count} not captured ({why})" for why, count in self.missed.items() if count]
         left = 0 if report is None else report.waiting + report.spooled
-        kept = [f"{left} records wait on disk for the next program here: {report.trouble}"] if report and left else []
-        kept += [f"{report.refused} records were refused"] if report and report.refused else []
+        kept = [f"{left} waiting on disk for the next program here: {report.trouble}"] if report and left else []
+        kept += [f"{report.refused} refused"] if report and report.refused else []
         if not (missed or kept or (PROGRAM in os.environ and self.seen)):
             return None
         return "; ".join([f"calls of models: {self.seen} captured", *missed, *kept])

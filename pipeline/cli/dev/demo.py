@@ -25,7 +25,7 @@ from pipeline.cli.dev.broker import Child, download_kafka, spawn
 from pipeline.cli.dev.stage import lags
 from pipeline.cli.files.publish import Summary, publish_all, repeated
 from pipeline.cli.files.recordings import Recording, files_of, read
-from pipeline.cli.output import progress, wide_console
+from pipeline.cli.output import dollars, progress, wide_console
 from pipeline.cli.stored.thread_view import plain, view
 from pipeline.cli.stored.threads import thread_table
 from pipeline.devbroker import local
@@ -193,7 +193,7 @@ async def _usage_table(store: ThreadStore) -> Table:
         table.add_row(
             *(Text(plain(row.group[name] or "–")) for name in ("model", "provider")),
             *(f"{number:,}" for number in (used.requests, used.input_tokens, used.output_tokens, used.total_tokens)),
-            f"${used.cost_usd:.4f}" if used.cost_usd else "",
+            dollars(used.cost_usd),
         )
     return table
 

@@ -96,8 +96,9 @@ def import_sessions(destination: Destination, wanted: Wanted, *, elsewhere: bool
 def _all_read(counts: Counts) -> None:
     """Raise TurnmillError if anything was left out."""
     if counts.unread or counts.broken:
-        left_out = f"{many(len(counts.unread), 'file')} and {many(len(counts.broken), 'line')}"
-        raise TurnmillError(f"{left_out} can't be read: all others are imported")
+        left_out = ((len(counts.unread), "file"), (len(counts.broken), "line"))
+        named = " and ".join(many(count, noun) for count, noun in left_out if count)
+        raise TurnmillError(f"{named} can't be read, as each import will say: all others are imported")
 
 
 def places_elsewhere(settings: Settings) -> list[str]:

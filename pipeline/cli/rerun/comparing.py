@@ -10,6 +10,7 @@ from typing import Any, Final
 from rich.table import Table
 from rich.text import Text
 
+from pipeline.cli.output import UNKNOWN, dollars
 from pipeline.cli.stored.thread_view import plain
 from pipeline.gateway.rerun.calling import Answer, Pair
 from topics import json_text
@@ -65,11 +66,11 @@ def side_by_side(pair: Pair) -> Table:
     """Return a pair as a table of two columns."""
     table = Table("", "before", "after", show_lines=True)
     for name, cell in (
-        ("model", lambda answer: answer.model or "?"),
+        ("model", lambda answer: answer.model or UNKNOWN),
         ("status", lambda answer: answer.status),
-        ("words", lambda answer: answer.text or "–"),
-        ("tools", lambda answer: ", ".join(answer.tools) or "–"),
-        *(("tokens", _tokens), ("cost", _cost), ("time", _time)),
+        ("words", lambda answer: answer.text or UNKNOWN),
+        ("tools", lambda answer: ", ".join(answer.tools) or UNKNOWN),
+        *(("tokens", _tokens), ("cost", lambda answer: dollars(answer.cost_usd)), ("time", _time)),
     ):
         table.add_row(name, *(Text(plain(cell(answer))) for answer in (pair.before, pair.after)))
     if pair.after.score is not None:
@@ -84,7 +85,8 @@ def summary(pairs: Sequence[Pair]) -> Table:
     table = Table(*names, box=None, pad_edge=False)
     for pair in pairs:
         sides = (pair.before, pair.after)
-        cells = [cell(side) for cell in (_tokens, _cost, _time) for side in sides]
+        costs = [dollars(side.cost_usd) for side in sides]
+        cells = [*map(_tokens, sides), *costs, *map(_time, sides)]
         scores = [_number(side.score) for side in sides] if has_scores else []
         same = (pair.before.text == pair.after.text, pair.before.tools == pair.after.tools)
         table.add_row(pair.thread_id, *("yes" if equal else "no" for equal in same), *cells, *scores)
@@ -95,7 +97,7 @@ def summary(pairs: Sequence[Pair]) -> Table:
         columns = [[pair.before for pair in pairs], [pair.after for pair in pairs]]
         tokens = [f"{_sum(side, 'input_tokens'):,.0f} + {_sum(side, 'output_tokens'):,.0f}" for side in columns]
         unknown = ["*" if any(answer.cost_usd is None for answer in side) else "" for side in columns]
-        costs = [f"${_sum(side, 'cost_usd'):,.4f}{mark}" for side, mark in zip(columns, unknown, strict=True)]
+        costs = [f"{dollars(_sum(side, 'cost_usd'))}{mark}" for side, mark in zip(columns, unknown, strict=True)]
         times = [f"{_sum(side, 'duration_ms') / len(side) / 1000:.2f} s" for side in columns]
         scores = [_number(_sum(side, "score") / len(side)) for side in columns] if has_scores else []
         counts = (f"{same_words} of {len(pairs)}", f"{same_tools} of {len(pairs)}")
@@ -108,16 +110,13 @@ def _sum(answers: Sequence[Answer], name: str) -> float:
 
 
 def _tokens(answer: Answer) -> str:
-    return " + ".join("?" if count is None else f"{count:,}" for count in (answer.input_tokens, answer.output_tokens))
-
-
-def _cost(answer: Answer) -> str:
-    return "?" if answer.cost_usd is None else f"${answer.cost_usd:,.4f}"
+    counts = (answer.input_tokens, answer.output_tokens)
+    return " + ".join(UNKNOWN if count is None else f"{count:,}" for count in counts)
 
 
 def _time(answer: Answer) -> str:
-    return "?" if answer.duration_ms is None else f"{answer.duration_ms / 1000:.2f} s"
+    return UNKNOWN if answer.duration_ms is None else f"{answer.duration_ms / 1000:.2f} s"
 
 
 def _number(value: float | None) -> str:
-    return "?" if value is None else f"{value:.3g}"
+    return UNKNOWN if value is None else f"{value:.3g}"

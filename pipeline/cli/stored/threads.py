@@ -14,7 +14,7 @@ from rich.text import Text
 
 from pipeline.cli.groups import Group
 from pipeline.cli.options import Moment
-from pipeline.cli.output import many, wide_console
+from pipeline.cli.output import dollars, many, wide_console
 from pipeline.cli.running import load_running
 from pipeline.cli.stored import selection
 from pipeline.cli.stored.thread_view import plain, short_time, view
@@ -95,7 +95,7 @@ def thread_table(page: ThreadPage) -> Table:
             str(thread.turns),
             Text(thread.status or "", style="red" if thread.status == "interrupted" else ""),
             f"{thread.tokens:,}",
-            "–" if thread.cost_usd is None else f"${thread.cost_usd:,.4f}",
+            dollars(thread.cost_usd),
             short_time(thread.updated_at),
         )
     return table

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from pipeline.cli.groups import Group
 from pipeline.cli.options import Moment
-from pipeline.cli.output import many, wide_console
+from pipeline.cli.output import UNKNOWN, dollars, many, wide_console
 from pipeline.cli.running import load_running
 from pipeline.cli.stored.reconcile import reconcile
 from pipeline.cli.stored.selection import in_store, labels, recorded
@@ -53,7 +53,6 @@ RARE = {  # columns where any row has such a count
     "storage_searches": "file searches",
     "audio_seconds": "audio s",
 }
-UNKNOWN = "–"
 LISTED = {"service_tier": "standard", "purpose": "answer"}  # what an empty name stands for
 
 
@@ -160,7 +159,7 @@ def _show(report: UsageReport) -> None:
     head = [*(["from"] if query.bucket else []), *query.group_by]
     rare = [name for name in RARE if getattr(report.total, name)]
     figures = ["resp.", "turns", "cut", "err.", "input", "output", "thinking", "cache r/w"]
-    figures += [*(RARE[name] for name in rare), "cost $"]
+    figures += [*(RARE[name] for name in rare), "cost"]
     figures += ["first token", "duration", *(plain(name) for name in query.feedback)]
     columns = (Column(name, justify="right", no_wrap=True) for name in figures)
     table = Table(*head, *columns, box=None, pad_edge=False)
@@ -184,16 +183,12 @@ def _show(report: UsageReport) -> None:
 def _of_cost(total: Figures) -> Iterator[str]:
     """Yield a line with the parts of the cost, unless prices gave all of it, and a line for told costs that differ."""
     if total.told_nano_usd or total.assumed_nano_usd:
-        parts = (f"{_dollars(part)} {kind}" for kind, part in total.parts_of_cost.items() if part)
+        parts = (f"{dollars(part)} {kind}" for kind, part in total.parts_of_cost.items() if part)
         yield f"cost: {', '.join(parts)}"
     if total.differing:
-        told, computed = (_dollars(nano / NANO) for nano in (total.differing_nano_usd, total.computed_nano_usd))
+        told, computed = (dollars(nano / NANO) for nano in (total.differing_nano_usd, total.computed_nano_usd))
         of = many(total.differing, "response")
         yield f"told and computed differ by more than 1 % in {of}: {told} told, {computed} computed"
-
-
-def _dollars(value: float) -> str:
-    return f"${value:,.4f}"
 
 
 def _names(row: UsageRow, query: UsageQuery) -> list[Text]:
@@ -205,10 +200,9 @@ def _names(row: UsageRow, query: UsageQuery) -> list[Text]:
 def _cells(figures: Figures, rare: Sequence[str]) -> list[Any]:
     counts = [_count(figures, name) for name in COUNTS]
     cached = " / ".join(_count(figures, name) for name in CACHED)
-    cost = UNKNOWN if figures.cost_usd is None else f"{figures.cost_usd:,.4f}" + ("*" if figures.unpriced else "")
+    cost = dollars(figures.cost_usd) + ("*" if figures.unpriced and figures.cost_usd is not None else "")
     if figures.estimated_tokens:
-        guess = figures.estimated_cost_usd
-        cost += f" ≈{UNKNOWN if guess is None else f'{guess:,.4f}'}"
+        cost += f" ≈{dollars(figures.estimated_cost_usd)}"
     judged = [
         f"{mean.total / mean.count:.2f} ({mean.count:,})" if mean.count else UNKNOWN
         for mean in figures.feedback.values()

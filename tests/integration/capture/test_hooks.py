@@ -398,7 +398,7 @@ def test_a_host_that_nobody_named_is_captured_and_a_line_says_what_was_not(
     [line] = said.splitlines()
     proxied = "1 not captured (published by the gateway's proxy at 127.0.0.1)"
     assert line.startswith(f"turnmill: calls of models: 1 captured; {proxied}; ")
-    assert "records wait on disk for the next program here: no Kafka broker answers" in line
+    assert "waiting on disk for the next program here: no Kafka broker answers" in line
 
 
 def test_a_program_that_asks_no_model_is_told_so(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ const ROWS = [
   ["Status", (one) => [one.status, one.problem].filter(Boolean).join(": ")],
   ["Words", (one) => one.text || "–"],
   ["Tools", (one) => one.tools.join(", ") || "–"],
-  ["Tokens", (one) => [one.input_tokens, one.output_tokens].map((count) => (count === null ? "?" : exact(count))).join(" → ")],
+  ["Tokens", (one) => [one.input_tokens, one.output_tokens].map(exact).join(" → ")],
   ["Cost", (one) => (one.cost_usd === null ? "no price known" : dollars(one.cost_usd))],
-  ["Time", (one) => (one.duration_ms === null ? "?" : duration(one.duration_ms))],
+  ["Time", (one) => duration(one.duration_ms)],
 ];
 
 /**

@@ -24,7 +24,7 @@ function section(title, note, path, member, row, signal) {
   }).catch((error) => {
     if (signal.aborted) return;
     message.textContent = error.message;
-    message.classList.add("problem");
+    message.classList.toggle("problem", error.status !== 409); // which says that they are off
   });
   return h("section.card", { "aria-label": title }, h("header", h("h2", title), h("p.muted", note)), list, message);
 }
