@@ -154,13 +154,10 @@ def block(told: Any) -> Fields:
             kind = call.get("type", "tool_use")
             return {"type": kind, "id": call.get("toolUseId"), **rest}
         case {"toolResult": dict(result)}:
-            content = result.get("content")
-            told_by = {
-                "tool_use_id": result.get("toolUseId"),
-                **({"is_error": True} if result.get("status") == "error" else {}),
-            }
+            failed = {"is_error": True} if result.get("status") == "error" else {}
             kind = "tool_result" if "type" not in result else result["type"].removesuffix("_result") + "_tool_result"
-            return {"type": kind, **told_by, "content": _value(content)}
+            content = _value(result.get("content"))
+            return {"type": kind, "tool_use_id": result.get("toolUseId"), **failed, "content": content}
         case {"reasoningContent": {"reasoningText": dict(thought)}}:
             return {"type": "thinking", "thinking": thought.get("text"), "signature": thought.get("signature")}
         case {"reasoningContent": {"redactedContent": sealed}}:

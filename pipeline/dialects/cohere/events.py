@@ -135,11 +135,8 @@ def body(request: Any) -> Any:
                 messages.append({"role": "assistant", "content": _blocks(message)})
             case _:
                 messages.append(message)
-    return {
-        **request,
-        **({"system": system[0] if len(system) == 1 else system} if system else {}),
-        "messages": messages,
-    }
+    told = {"system": system[0] if len(system) == 1 else system} if system else {}
+    return {**request, **told, "messages": messages}
 
 
 def _result(content: Any) -> Any:

@@ -138,20 +138,14 @@ def body(request: Any) -> Any:
         rest["system"] = request["system_instruction"]
     if request.get("previous_interaction_id"):
         rest["thread"] = {"type": "continue", "previous_message_id": request["previous_interaction_id"]}
-    items = (
-        [{"type": "text", "text": told}]
-        if isinstance(told, str)
-        else objects([told] if isinstance(told, dict) else told)
-    )
+    told = {"type": "text", "text": told} if isinstance(told, str) else told
+    items = objects([told] if isinstance(told, dict) else told)
     turns = [
         _turn(item) if "role" in item or item.get("type") in ("user_input", "model_output") else item for item in items
     ]
     loose = [block(item) for item in turns if "role" not in item]
-    return {
-        **rest,
-        "messages": [item for item in turns if "role" in item]
-        + ([{"role": "user", "content": loose}] if loose else []),
-    }
+    said = [{"role": "user", "content": loose}] if loose else []
+    return {**rest, "messages": [item for item in turns if "role" in item] + said}
 
 
 def _turn(item: Fields) -> Fields:
