@@ -22,6 +22,13 @@ from turnmill.wire.registry import WIRES
 Translate = Callable[[Fields, Fields], Iterable[Fields]]
 STATE: Final = "kin"  # in the builder's scratch
 CANCELLED: Final = "kin.cancelled"  # an event of every kin: the client has broken off the call
+VALUES: Final = {  # kinds of Anthropic's deltas: the keys of their values
+    "text_delta": "text",
+    "thinking_delta": "thinking",
+    "signature_delta": "signature",
+    "input_json_delta": "partial_json",
+    "citations_delta": "citation",
+}
 ASKED: Final = "asked"  # in the state: the newest request, as its kin's; {} if it is no object
 
 
@@ -38,12 +45,14 @@ class Blocks:
     known: dict[Any, int] = field(default_factory=dict)
     index: int = -1
 
-    def start(self, key: Any, block: Fields) -> Iterator[Fields]:
-        """Yield Anthropic's start of the block with this key, if it is new."""
+    def start(self, key: Any, block: Fields, *more: Any) -> Iterator[Fields]:
+        """Yield Anthropic's start of the block with this key, if it is new, and a delta of it: its kind and value."""
         new = key not in self.known
         self.index = self.known.setdefault(key, len(self.known))
         if new:
             yield {"type": "content_block_start", "index": self.index, "content_block": block}
+        if more:
+            yield delta(self.index, *more)
 
 
 def model_asked(state: Fields) -> Fields:
@@ -51,9 +60,9 @@ def model_asked(state: Fields) -> Fields:
     return {"model": state.get(ASKED, {}).get("model")}
 
 
-def delta(index: int, kind: str, key: str, value: Any) -> Fields:
+def delta(index: int, kind: str, value: Any) -> Fields:
     """Return Anthropic's delta of a block."""
-    return {"type": "content_block_delta", "index": index, "delta": {"type": kind, key: value}}
+    return {"type": "content_block_delta", "index": index, "delta": {"type": kind, VALUES[kind]: value}}
 
 
 def kin(
@@ -127,5 +136,5 @@ def kin(
 
     facts = {"begin": begin, "history": history, "recognises": recognises, "shows": shows, "ended": ended, **differs}
     same = replace(of, name=name, wire=WIRES[name], handlers={}, unknown=handle, stretches={}, deltas={})
-    same = replace(same, carriers=tuple(replace(carrier, name=name) for carrier in of.carriers))
-    return replace(same, formats=(), **facts)
+    carriers = tuple(replace(carrier, name=name) for carrier in of.carriers if carrier.name == of.name)
+    return replace(same, carriers=carriers, formats=(), **facts)

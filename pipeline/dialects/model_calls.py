@@ -14,7 +14,7 @@ other messages, what the first had shown is in `meta:partial` of the turn, as if
 Without any such event the stream is one call, and `run.request` its body.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -27,7 +27,7 @@ from pipeline.turns.lineage import History
 from pipeline.turns.partial_turns import PARTIAL
 from pipeline.turns.text import join
 from topics import json_text
-from topics.json_text import Fields
+from topics.json_text import Fields, object_of
 
 REQUEST: Final = "turnmill.request"
 RETRY: Final = "retry"  # the purpose of an attempt that broke off, and was made again
@@ -125,7 +125,8 @@ def ask(builder: Builder, body: Any, kept: Fields | None = None) -> None:
     opening = calls.items is None
     if builder.context.request is None:
         builder.context.request = body  # needed to find the run's thread
-    names = dict(_texts((kept or {}).get("calls")))
+    told = object_of((kept or {}).get("calls"))
+    names = {call_id: name for call_id, name in told.items() if isinstance(name, str)}
     for item in items:
         if calls.reader.is_own(item):
             names |= calls.reader.names(item)
@@ -288,11 +289,6 @@ def _new(calls: Calls, items: list[Fields], continues: str | None) -> list[Field
     if before is not None and (not calls.whole or not answers):  # sent before, and not answered since
         return [item for item in new if item not in before]
     return new
-
-
-def _texts(value: Any) -> Iterator[tuple[str, str]]:
-    pairs = value.items() if isinstance(value, dict) else ()
-    return ((key, text) for key, text in pairs if isinstance(text, str))
 
 
 def _message_of(error: Any) -> str:

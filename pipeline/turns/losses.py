@@ -37,6 +37,11 @@ def unnamed(becomes: str) -> Loss:
     return Loss("model, provider, response id", becomes, fields)
 
 
+PROVIDER: Final = Loss(
+    "provider, response id",
+    "provider from the publisher's `run`",
+    drop.response_fields("provider_name", "provider_response_id"),
+)
 BY_CALLS: Final = "`tool_call` where it has calls, else `stop`"
 REASONS: Final = Loss("why a response ended", BY_CALLS, drop.finish_reasons(but_the_last=False))
 EARLIER_REASONS: Final = Loss(

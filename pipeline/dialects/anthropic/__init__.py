@@ -9,14 +9,10 @@ from pipeline.dialects.anthropic import events, request
 from pipeline.dialects.deltas import shown
 from pipeline.dialects.records import dialect
 from pipeline.turns import essence_filters as drop
-from pipeline.turns.losses import Loss
+from pipeline.turns.losses import PROVIDER, Loss
 
 ANTHROPIC: Final = (
-    Loss(
-        "provider, response id",
-        "provider from the publisher's `run`",
-        drop.response_fields("provider_name", "provider_response_id"),
-    ),
+    PROVIDER,
     Loss("id of a thought", "not there", drop.part_fields("thinking", "thinking_id")),
 )
 

@@ -20,16 +20,18 @@ from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Handler, Violation
+from pipeline.dialects.anthropic import DIALECT as OF
 from pipeline.dialects.anthropic.events import count
 from pipeline.dialects.anthropic.keys import note
 from pipeline.dialects.anthropic.message import merged
-from pipeline.dialects.kin import delta, model_asked
+from pipeline.dialects.kin import delta, kin, model_asked
 from pipeline.dialects.model_calls import calls_of
 from pipeline.dialects.wire_values import texts_of
 from topics.json_text import Fields, objects
 from turnmill.wire.aws_frames import base64_of
 from turnmill.wire.envelope import loads
 
+KINDS: Final = frozenset({"messageStart", "contentBlockStart", "contentBlockDelta", "contentBlockStop", "messageStop"})
 FAILED: Final = "Exception"  # the suffix of the types of failures
 ERROR: Final = "error"  # a frame of the kind `error`
 COUNTS: Final = {
@@ -126,17 +128,17 @@ def extended(index: Any, told: Fields) -> Fields:
     """Return Anthropic's event of a delta; what neither client knows as it is."""
     match told:
         case {"text": str(text)}:
-            return delta(index, "text_delta", "text", text)
+            return delta(index, "text_delta", text)
         case {"toolUse": {"input": str(text)}}:
-            return delta(index, "input_json_delta", "partial_json", text)
+            return delta(index, "input_json_delta", text)
         case {"reasoningContent": {"text": str(text)}}:
-            return delta(index, "thinking_delta", "thinking", text)
+            return delta(index, "thinking_delta", text)
         case {"reasoningContent": {"signature": str(signature)}}:
-            return delta(index, "signature_delta", "signature", signature)
+            return delta(index, "signature_delta", signature)
         case {"reasoningContent": {"redactedContent": _}}:  # a block without a start
             return {"type": "content_block_start", "index": index, "content_block": block(told)}
         case {"citation": citation}:
-            return delta(index, "citations_delta", "citation", citation)
+            return delta(index, "citations_delta", citation)
     return {"type": "content_block_delta", "index": index, "delta": {"type": "delta", **told}}
 
 
@@ -152,13 +154,10 @@ def block(told: Any) -> Fields:
             kind = call.get("type", "tool_use")
             return {"type": kind, "id": call.get("toolUseId"), **rest}
         case {"toolResult": dict(result)}:
-            content = result.get("content")
-            told_by = {
-                "tool_use_id": result.get("toolUseId"),
-                **({"is_error": True} if result.get("status") == "error" else {}),
-            }
+            failed = {"is_error": True} if result.get("status") == "error" else {}
             kind = "tool_result" if "type" not in result else result["type"].removesuffix("_result") + "_tool_result"
-            return {"type": kind, **told_by, "content": _value(content)}
+            content = _value(result.get("content"))
+            return {"type": kind, "tool_use_id": result.get("toolUseId"), **failed, "content": content}
         case {"reasoningContent": {"reasoningText": dict(thought)}}:
             return {"type": "thinking", "thinking": thought.get("text"), "signature": thought.get("signature")}
         case {"reasoningContent": {"redactedContent": sealed}}:
@@ -214,3 +213,17 @@ def body(request: Any) -> Any:
 
 
 HANDLERS: Final[dict[str, Handler]] = {USAGE: count_behind}
+
+
+def recognises(event: Any) -> bool:
+    """Return whether an event is of this wire: each has a single key, its type."""
+    kind = next(iter(event), "") if isinstance(event, dict) and len(event) == 1 else ""
+    match event:
+        case {"metadata": {"usage": {"inputTokens": _}}} | {"output": {"message": {"content": list()}}}:
+            return True
+        case {"chunk": {"bytes": _}}:
+            return bool(kind)
+    return (kind in KINDS or kind.endswith(FAILED)) and isinstance(event[kind], dict)
+
+
+DIALECT: Final = kin("bedrock", OF, translate, body, recognises, more=HANDLERS)

@@ -19,10 +19,12 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from pipeline.dialects.kin import delta, model_asked
+from pipeline.dialects.anthropic import DIALECT as OF
+from pipeline.dialects.kin import delta, kin, model_asked
 from pipeline.dialects.wire_values import object_in
 from topics.json_text import Fields, objects
 
+KINDS: Final = ("message-", "content-", "tool-plan-", "tool-call-", "citation-")
 ENDS: Final = {
     "COMPLETE": "end_turn",
     "STOP_SEQUENCE": "stop_sequence",
@@ -50,12 +52,12 @@ def translate(state: Fields, event: Fields) -> Iterator[Fields]:
             yield {"type": "content_block_start", "index": index, "content_block": told["content"]}
         case "content-delta":
             key = "thinking" if "thinking" in told["content"] else "text"
-            yield delta(index, f"{key}_delta", key, told["content"][key])
+            yield delta(index, f"{key}_delta", told["content"][key])
         case "tool-plan-delta":
             if not state.get("plan"):
                 state["plan"] = True
                 yield {"type": "content_block_start", "index": PLAN, "content_block": {"type": "thinking"}}
-            yield delta(PLAN, "thinking_delta", "thinking", told["tool_plan"])
+            yield delta(PLAN, "thinking_delta", told["tool_plan"])
         case "tool-call-start":
             call = told["tool_calls"]
             block = {"type": "tool_use", "id": call["id"], "name": call["function"]["name"]}
@@ -66,7 +68,7 @@ def translate(state: Fields, event: Fields) -> Iterator[Fields]:
             yield _arguments(index, told["tool_calls"])
         case "citation-start":
             cited = told["citations"]
-            yield delta(cited.get("content_index", index), "citations_delta", "citation", cited)
+            yield delta(cited.get("content_index", index), "citations_delta", cited)
         case "message-end":
             yield from _ended(event["delta"])
         case "content-end" | "tool-call-end" | "citation-end":
@@ -76,7 +78,7 @@ def translate(state: Fields, event: Fields) -> Iterator[Fields]:
 
 
 def _arguments(index: int, call: Fields) -> Fields:
-    return delta(CALLS + index, "input_json_delta", "partial_json", call["function"]["arguments"])
+    return delta(CALLS + index, "input_json_delta", call["function"]["arguments"])
 
 
 def _ended(told: Fields) -> Iterator[Fields]:
@@ -133,11 +135,8 @@ def body(request: Any) -> Any:
                 messages.append({"role": "assistant", "content": _blocks(message)})
             case _:
                 messages.append(message)
-    return {
-        **request,
-        **({"system": system[0] if len(system) == 1 else system} if system else {}),
-        "messages": messages,
-    }
+    told = {"system": system[0] if len(system) == 1 else system} if system else {}
+    return {**request, **told, "messages": messages}
 
 
 def _result(content: Any) -> Any:
@@ -147,3 +146,20 @@ def _result(content: Any) -> Any:
         case [{"type": "text", "text": str(text)}]:
             return text
     return content
+
+
+def recognises(event: Any) -> bool:
+    """Return whether an event is of this wire: others have types of the same names."""
+    match event:
+        case {"type": "message-end", "delta": {"finish_reason": _}}:
+            return True
+        case {"type": str(kind), "delta": {"message": {}}}:
+            return kind.startswith(KINDS)
+        case {"type": "content-end" | "tool-call-end" | "citation-end", "index": int()}:
+            return len(event) == 2
+        case {"id": str(), "finish_reason": str(), "message": {"role": "assistant"}}:
+            return True
+    return False
+
+
+DIALECT: Final = kin("cohere", OF, translate, body, recognises)

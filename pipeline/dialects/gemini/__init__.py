@@ -9,14 +9,10 @@ from pipeline.dialects.gemini import request
 from pipeline.dialects.google_adk import formats, shown_of_parts
 from pipeline.dialects.records import dialect
 from pipeline.turns import essence_filters as drop
-from pipeline.turns.losses import Loss
+from pipeline.turns.losses import PROVIDER, Loss
 
 GEMINI: Final = (
-    Loss(
-        "provider, response id",
-        "provider from the publisher's `run`",
-        drop.response_fields("provider_name", "provider_response_id"),
-    ),
+    PROVIDER,
     Loss("ids of texts and thoughts", "not there", drop.part_fields("text", "id")),
 )
 

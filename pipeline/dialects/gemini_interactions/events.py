@@ -17,7 +17,8 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from pipeline.dialects.kin import CANCELLED, Blocks, delta
+from pipeline.dialects.anthropic import DIALECT as OF
+from pipeline.dialects.kin import CANCELLED, Blocks, delta, kin
 from pipeline.dialects.wire_values import number_or_none, texts_of
 from topics.json_text import Fields, objects
 
@@ -79,21 +80,17 @@ def block(step: Fields) -> Fields:
 def _delta(blocks: Blocks, index: Any, told: Fields) -> Iterator[Fields]:
     match told:
         case {"type": "text", "text": str(text)}:
-            yield from blocks.start(index, {"type": "text", "text": ""})
-            yield delta(blocks.index, "text_delta", "text", text)
+            yield from blocks.start(index, {"type": "text", "text": ""}, "text_delta", text)
         case {"type": "thought_summary", "content": {"text": str(text)}}:
-            yield from blocks.start(index, {"type": "thinking"})
-            yield delta(blocks.index, "thinking_delta", "thinking", text)
+            yield from blocks.start(index, {"type": "thinking"}, "thinking_delta", text)
         case {"type": "thought_signature", "signature": str(signature)}:
-            yield from blocks.start(index, {"type": "thinking"})
-            yield delta(blocks.index, "signature_delta", "signature", signature)
+            yield from blocks.start(index, {"type": "thinking"}, "signature_delta", signature)
         case {"type": "arguments_delta", "arguments": str(text)}:
-            yield from blocks.start(index, {"type": "tool_use"})
-            yield delta(blocks.index, "input_json_delta", "partial_json", text)
+            yield from blocks.start(index, {"type": "tool_use"}, "input_json_delta", text)
         case {"type": "text_annotation_delta", "annotations": annotations}:
             yield from blocks.start(index, {"type": "text", "text": ""})
             for annotation in objects(annotations):
-                yield delta(blocks.index, "citations_delta", "citation", annotation)
+                yield delta(blocks.index, "citations_delta", annotation)
         case {"type": str()}:
             yield from blocks.start((index, len(blocks.known)), block(told))
 
@@ -141,20 +138,14 @@ def body(request: Any) -> Any:
         rest["system"] = request["system_instruction"]
     if request.get("previous_interaction_id"):
         rest["thread"] = {"type": "continue", "previous_message_id": request["previous_interaction_id"]}
-    items = (
-        [{"type": "text", "text": told}]
-        if isinstance(told, str)
-        else objects([told] if isinstance(told, dict) else told)
-    )
+    told = {"type": "text", "text": told} if isinstance(told, str) else told
+    items = objects([told] if isinstance(told, dict) else told)
     turns = [
         _turn(item) if "role" in item or item.get("type") in ("user_input", "model_output") else item for item in items
     ]
     loose = [block(item) for item in turns if "role" not in item]
-    return {
-        **rest,
-        "messages": [item for item in turns if "role" in item]
-        + ([{"role": "user", "content": loose}] if loose else []),
-    }
+    said = [{"role": "user", "content": loose}] if loose else []
+    return {**rest, "messages": [item for item in turns if "role" in item] + said}
 
 
 def _turn(item: Fields) -> Fields:
@@ -162,3 +153,16 @@ def _turn(item: Fields) -> Fields:
     content = item.get("content")
     blocks = content if isinstance(content, str) else [block(each) for each in objects(content)]
     return {"role": "assistant" if is_model else "user", "content": blocks}
+
+
+def recognises(event: Any) -> bool:
+    """Return whether an event is of this wire."""
+    match event:
+        case {"event_type": str(kind)}:
+            return kind.startswith(("interaction.", "step.", "content.")) or (kind == "error" and "error" in event)
+        case {"object": "interaction", "status": str()}:
+            return True
+    return False
+
+
+DIALECT: Final = kin("gemini-interactions", OF, translate, body, recognises, provider="gemini")

@@ -148,7 +148,7 @@ def part_of(part: Fields, *, is_own: bool) -> list[Fields]:
     signed = {"thoughtSignature": signature} if signature is not None else {}
     if kind == "text":
         return [_restored({"text": part.get("content") or "", **signed}, part)]
-    if kind == "thinking":
+    if kind == "thinking" and (part.get("content") or is_own):  # another provider's may be sealed
         return [_restored({"text": part.get("content") or "", "thought": True, **signed}, part)]
     if kind == "builtin-tool-call" and part.get("tool_name") == CODE and is_own:
         return [

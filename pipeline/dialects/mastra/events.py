@@ -22,6 +22,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
+from pipeline.dialects.kin import kin
+from pipeline.dialects.vercel_ai import DIALECT as OF
 from topics import json_text
 from topics.json_text import Fields, object_of, objects
 
@@ -119,3 +121,16 @@ def body(request: Any) -> Any:
             for message in messages
         ]
     }
+
+
+def recognises(event: Any) -> bool:
+    """Return whether an event is of this wire; a tool's data has a type alone."""
+    match event:
+        case {"type": str(), "runId": str(), "from": str(), "payload": {}}:
+            return True
+        case {"type": "object" | "object-result", "from": str(), "object": _} | {"type": "tripwire", "payload": {}}:
+            return True
+    return False
+
+
+DIALECT: Final = kin("mastra", OF, translate, body, recognises, provider=None, more={SPENT: spent}, resume=None)

@@ -16,10 +16,12 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from pipeline.dialects.kin import Blocks, delta, model_asked
+from pipeline.dialects.anthropic import DIALECT as OF
+from pipeline.dialects.kin import Blocks, delta, kin, model_asked
 from pipeline.dialects.wire_values import object_in, texts_of
 from topics.json_text import Fields, objects
 
+KINDS: Final = ("conversation.response.", "message.output.", "function.call.", "tool.execution.", "agent.handoff.")
 COUNTS: Final = {"prompt_tokens": "input_tokens", "completion_tokens": "output_tokens"}
 
 
@@ -46,13 +48,12 @@ def translate(state: Fields, event: Fields) -> Iterator[Fields]:
         case "function.call.delta":
             state["calls"] = True
             call = {"type": "tool_use", "id": event["tool_call_id"], "name": event["name"]}
-            asks = {"confirmation_status": event["confirmation_status"]} if event.get("confirmation_status") else {}
-            yield from blocks.start((output, event["tool_call_id"]), {**call, **asks})
-            yield delta(blocks.index, "input_json_delta", "partial_json", event.get("arguments") or "")
+            if event.get("confirmation_status"):
+                call["confirmation_status"] = event["confirmation_status"]
+            yield from blocks.start((output, call["id"]), call, "input_json_delta", event.get("arguments") or "")
         case "tool.execution.started" | "tool.execution.delta":
             call = {"type": "server_tool_use", "id": event["id"], "name": event["name"]}
-            yield from blocks.start((output, "call"), call)
-            yield delta(blocks.index, "input_json_delta", "partial_json", event.get("arguments") or "")
+            yield from blocks.start((output, "call"), call, "input_json_delta", event.get("arguments") or "")
         case "tool.execution.done":
             result = {"type": f"{event['name']}_tool_result", "tool_use_id": event["id"]}
             yield from blocks.start((output, "result"), {**result, "content": event.get("info")})
@@ -82,14 +83,12 @@ def _deltas(entry: Fields) -> list[Fields]:
 def _piece(blocks: Blocks, key: Any, piece: Fields) -> Iterator[Fields]:
     match piece:
         case {"type": "text", "text": str(text)}:
-            yield from blocks.start(key, {"type": "text", "text": ""})
-            yield delta(blocks.index, "text_delta", "text", text)
+            yield from blocks.start(key, {"type": "text", "text": ""}, "text_delta", text)
         case {"type": "thinking", "thinking": thinking}:
-            yield from blocks.start(key, {"type": "thinking"})
             said = thinking if isinstance(thinking, str) else texts_of(thinking)
-            yield delta(blocks.index, "thinking_delta", "thinking", said)
+            yield from blocks.start(key, {"type": "thinking"}, "thinking_delta", said)
         case {"type": "tool_reference"} if blocks.index >= 0:
-            yield delta(blocks.index, "citations_delta", "citation", piece)
+            yield delta(blocks.index, "citations_delta", piece)
         case _:
             yield from blocks.start((key, len(blocks.known)), piece)
 
@@ -118,3 +117,16 @@ def _message(entry: Fields) -> Fields:
         case {"role": "assistant"} | {"type": "message.output"}:
             return {"role": "assistant", "content": entry.get("content")}
     return {"role": "user", "content": entry.get("content")}
+
+
+def recognises(event: Any) -> bool:
+    """Return whether an event is of this wire."""
+    match event:
+        case {"object": "conversation.response", "outputs": list()}:
+            return True
+        case {"type": str(kind)}:
+            return kind.startswith(KINDS)
+    return False
+
+
+DIALECT: Final = kin("mistral", OF, translate, body, recognises)

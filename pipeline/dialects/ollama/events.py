@@ -13,7 +13,8 @@ Calls and results have no ids: a result is that of the oldest call of its tool t
 from collections.abc import Iterator
 from typing import Any, Final
 
-from pipeline.dialects.kin import ASKED
+from pipeline.dialects.kin import ASKED, kin
+from pipeline.dialects.openai_chat import DIALECT as OF
 from pipeline.dialects.openai_chat.events import CHUNK
 from pipeline.dialects.wire_values import text_or_dumped
 from topics.json_text import Fields, objects
@@ -105,3 +106,21 @@ def _asked(message: Fields) -> Fields:
         text = [{"type": "text", "text": message["content"]}] if message.get("content") else []
         made["content"] = [*text, *({"type": "image_url", "image_url": {"url": url}} for url in urls)]
     return made
+
+
+def recognises(event: Any) -> bool:
+    """Return whether an event is of this wire."""
+    match event:
+        case {"model": str(), "created_at": str(), "done": bool(), "message": {}} | {
+            "model": str(),
+            "created_at": str(),
+            "done": bool(),
+            "response": str(),
+        }:
+            return True
+        case {"error": str()}:
+            return len(event) == 1
+    return False
+
+
+DIALECT: Final = kin("ollama", OF, translate, body, recognises)

@@ -15,6 +15,8 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
+from pipeline.dialects.kin import kin
+from pipeline.dialects.openai_agents import DIALECT as OF
 from topics.json_text import Fields, object_of, objects
 
 TEXT: Final = "response.output_text.delta"
@@ -97,3 +99,16 @@ def body(request: Any) -> Any:
     if isinstance(asked, list):
         asked = [item(each) if "type" in each else each for each in objects(asked)]
     return {**request, "input": asked} if isinstance(request, dict) else {"input": asked}
+
+
+def recognises(event: Any) -> bool:
+    """Return whether an event is of this wire: the SDK for Python has other names for the same."""
+    match event:
+        case {"type": "raw_model_stream_event"} | {"type": "agent_updated_stream_event", "agent": _}:
+            return True
+        case {"type": "run_item_stream_event", "item": {"rawItem": _}}:
+            return True
+    return False
+
+
+DIALECT: Final = kin("openai-agents-js", OF, translate, body, recognises, provider=None)

@@ -10,12 +10,12 @@ from pipeline.dialects.openai_chat import request
 from pipeline.dialects.openai_chat.thoughts import blocks_in, text_of
 from pipeline.dialects.records import dialect
 from pipeline.turns import essence_filters as drop
-from pipeline.turns.losses import Loss
+from pipeline.turns.losses import PROVIDER, Loss
 from topics.json_text import list_of, object_of
 
 OF_THOUGHT: Final = ("signature", "thinking_id", "provider_name", "provider_details")
 OPENAI_CHAT: Final = (
-    Loss("provider", "from the publisher's `run`", drop.response_fields("provider_name", "provider_response_id")),
+    PROVIDER,
     Loss("the provider's own tools", "not there", drop.parts(lambda part: part["part_kind"].startswith("builtin-"))),
     Loss("signature, id and provider of a thought", "not there", drop.part_fields("thinking", *OF_THOUGHT)),
 )

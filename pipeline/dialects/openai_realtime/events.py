@@ -20,13 +20,22 @@ next response.
 
 import re
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
-from pipeline.dialects.kin import CANCELLED
+from pipeline.dialects.kin import CANCELLED, kin
 from pipeline.dialects.model_calls import REQUEST
+from pipeline.dialects.openai_responses import DIALECT as OF
 from pipeline.dialects.wire_values import line_of
 from topics.json_text import Fields, objects
 
+KNOWN: Final = (
+    "session.",
+    "conversation.",
+    "input_audio_buffer.",
+    "output_audio_buffer.",
+    "response.",
+    "rate_limits.",
+)
 TRANSCRIPT: Final = "conversation.item.input_audio_transcription."
 SILENT: Final = ("input_audio_buffer.", "output_audio_buffer.", "rate_limits.", "response.output_audio.", TRANSCRIPT)
 # The client's events: the server repeats the items, and answers the others.
@@ -127,3 +136,18 @@ def _part(part: Fields) -> Fields:
         return part
     text = part.get("text") if part.get("text") is not None else part.get("transcript")
     return {"type": kind, "text": text or ""}
+
+
+def recognises(event: Any) -> bool:
+    """Return whether an event is of this wire: all of the server's have an `event_id`."""
+    match line_of(event):
+        case {"type": str(kind), "event_id": str()}:
+            return kind.startswith(KNOWN) or kind == "error"
+        case {"type": "session.update", "session": {}} | {"type": "conversation.item.create", "item": {}}:
+            return True
+        case {"type": "response.create" | "response.cancel"}:
+            return True
+    return False
+
+
+DIALECT: Final = kin("openai-realtime", OF, translate, lambda request: request, recognises, provider="openai")

@@ -10,12 +10,7 @@ from pipeline.dialects.openai_responses import request
 from pipeline.dialects.records import dialect
 from pipeline.dialects.responses_progress import DELTAS, is_progress
 from pipeline.dialects.wire_values import number_or_none
-from pipeline.turns import essence_filters as drop
-from pipeline.turns.losses import Loss
-
-OPENAI_RESPONSES: Final = (
-    Loss("provider", "from the publisher's `run`", drop.response_fields("provider_name", "provider_response_id")),
-)
+from pipeline.turns.losses import PROVIDER
 
 
 def recognises(event: Any) -> bool | None:
@@ -77,7 +72,7 @@ def number(event: Any) -> int | None:
 
 DIALECT: Final = dialect(
     __name__,
-    OPENAI_RESPONSES,
+    (PROVIDER,),
     history=request.READER.history,
     # `client.responses.retrieve(ID, stream=True, starting_after=NUMBER)`
     resume=Resume(begins=asks, number=number, sent=lambda event: not asks(event)),

@@ -22,14 +22,14 @@ from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Handler, Violation
-from pipeline.dialects import bedrock, model_calls
+from pipeline.dialects import model_calls
 from pipeline.dialects.anthropic import DIALECT as OF
-from pipeline.dialects.bedrock.events import body as of_converse
-from pipeline.dialects.bedrock.events import translate as of_bedrock
-from pipeline.dialects.kin import ASKED, CANCELLED, STATE
+from pipeline.dialects.bedrock import events as bedrock
+from pipeline.dialects.kin import ASKED, CANCELLED, STATE, kin
 from topics.json_text import Fields, objects
 from turnmill.errors import InvalidRecord
 
+KEYS: Final = frozenset({"init_event_loop", "start_event_loop", "event_loop_throttled_delay", "force_stop"})
 STREAM: Final = "multiagent_node_stream"
 STOP: Final = "multiagent_node_stop"
 OVER: Final = "strands.over"
@@ -58,7 +58,7 @@ def translate(state: Fields, event: Fields) -> Iterator[Fields]:
         case {"event": dict(inner)}:
             yield from _of_model(state, inner)
         case {"message": {"role": str(role)} as message}:
-            state["said"] = [*_said(state), *of_converse({"messages": [message]})["messages"]]
+            state["said"] = [*_said(state), *bedrock.body({"messages": [message]})["messages"]]
             state["last"] = role
             if role == "user":
                 yield _call(state)
@@ -97,16 +97,16 @@ def _of_model(state: Fields, event: Fields) -> Iterator[Fields]:
     if kind.startswith("contentBlock"):
         event = {kind: {**told, "contentBlockIndex": index}}
     if told.get("start") != {}:  # of a text
-        yield from of_bedrock(state, event)
+        yield from bedrock.translate(state, event)
 
 
 def body(request: Any) -> Any:
     """Return the prompt of a run, which may be a text, blocks or messages, as the body of a request to Anthropic."""
     given = request["prompt"] if isinstance(request, dict) and "prompt" in request else request
     if not isinstance(given, str | list):
-        return of_converse(given) or {"messages": []}
+        return bedrock.body(given) or {"messages": []}
     is_whole = isinstance(given, list) and any("role" in each for each in objects(given))
-    return of_converse({"messages": given if is_whole else [{"role": "user", "content": given}]})
+    return bedrock.body({"messages": given if is_whole else [{"role": "user", "content": given}]})
 
 
 def finish(builder: Builder, end: str) -> None:
@@ -139,5 +139,22 @@ def over(builder: Builder, event: Fields) -> None:
         calls.awaits, builder.ended = False, "complete"
 
 
-HANDLERS: Final[dict[str, Handler]] = {**bedrock.events.HANDLERS, OVER: over, WAITED: waited}
+HANDLERS: Final[dict[str, Handler]] = {**bedrock.HANDLERS, OVER: over, WAITED: waited}
 ALL: Final[dict[str, Handler]] = {**OF.handlers, **HANDLERS}
+
+
+def recognises(event: Any) -> bool:
+    """Return whether an event is of this wire."""
+    match event:
+        case {"type": str(kind)}:
+            return kind.startswith(("multiagent_", "tool_stream", "tool_use_stream"))
+        case {"event": dict(inner)}:
+            return bedrock.recognises(inner) or "redactContent" in inner
+        case {"message": {"role": "user" | "assistant", "content": list()}} | {"result": {"type": "agent_result"}}:
+            return True
+        case {"start": True} | {"data": str(), "delta": {"text": _}} | {"reasoning": True, "delta": _}:
+            return True
+    return isinstance(event, dict) and not KEYS.isdisjoint(event)
+
+
+DIALECT: Final = kin("strands", OF, translate, body, recognises, provider=None, more=HANDLERS, finish=finish)

@@ -10,6 +10,7 @@ of the package give all rates there, exactly: prices are decimal numbers.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -40,6 +41,7 @@ STEP: Final = 1_000  # tokens between two calls
 LARGEST: Final = 10**15  # tokens; a larger count may be rounded by the package
 STREAM: Final = "stream"  # the price source of a cost that the stream reported
 UNPRICED: Final = "no price: "  # followed by the reason, instead of the source of a price
+OF_BEDROCK: Final = re.compile(r"(arn:aws\S*:|[a-z-]+\.)?[a-z0-9]+\.[a-z]")  # eu.anthropic.claude-…, amazon.nova-…
 MAX_NAME_CHARACTERS: Final = 200  # of a model's name; longer texts are not looked up
 
 
@@ -135,13 +137,15 @@ _models: Final[Remembered[str, tuple[ModelInfo | None, bool]]] = Remembered(LIST
 def _looked_up(model: str, provider: str | None) -> tuple[ModelInfo | None, bool]:
     """Return the model that the package has for these names, and whether only by the model's.
 
-    A provider that the package does not know is a private host, or a gateway: the model's maker has a price.
+    A provider that the package does not know is a private host, a gateway or a framework: the model's maker has a
+    price, and Bedrock has that of a model with a name as Bedrock gives it.
     """
     from genai_prices.data_snapshot import get_snapshot  # noqa: PLC0415  # slow to import, and only the store needs it
 
     snapshot, name = get_snapshot(), model.rpartition("/")[2]  # of `publishers/google/models/gemini-3-pro`
-    providers = (provider,) if provider is None or _is_known(provider) else (provider, None)
-    for maker in providers:
+    known = provider is not None and _is_known(provider)
+    hosts = ("aws", provider, None) if OF_BEDROCK.match(name) else (provider, None)
+    for maker in (provider,) if known else hosts:
         for named in (model, name):
             try:
                 return snapshot.find_provider_model(named, None, maker, None)[1], maker != provider

@@ -8,6 +8,7 @@ import pytest
 
 from pipeline.dialects import DIALECTS
 from pipeline.dialects.recognition import recognise
+from pipeline.dialects.shared_hash import CARRIERS
 from pipeline.stores.costs.rows import usage_rows
 from tests.support.assembled import assembled
 from turnmill.wire.framing import decode, decoder_for
@@ -324,3 +325,25 @@ def test_what_an_agent_of_mastra_was_asked(asked: Any) -> None:
     for body in (asked, {"messages": asked}):
         run = assembled("mastra", [of_mastra("step-start")], run={"request": body})
         assert run.turns[0]["parts"][0]["content"] == "When?"
+
+
+@pytest.mark.parametrize(("wire", "kin"), [("mastra", "vercel-ai"), ("bedrock", "anthropic")])
+def test_a_wire_loses_what_its_kin_loses_and_not_what_others_lose_over_its_kin(wire: str, kin: str) -> None:
+    assert [carrier.name for carrier in DIALECTS[wire].carriers] == [wire]
+    assert (CARRIERS[wire].losses, CARRIERS[wire].over) == (CARRIERS[kin].losses, None)
+
+
+def test_a_framework_is_no_provider_and_a_model_of_bedrock_has_its_price_behind_it_too() -> None:
+    events = [{"event": event} for event in converse(metadata())]
+    run = assembled("strands", events, run={"model_name": SONNET})
+    assert "provider_name" not in run.messages("response")[0]
+    (row,) = usage_rows(run.records[-1])
+    assert row["cost_nano_usd"] == 3_465_000
+
+
+def test_a_thought_that_another_provider_has_sealed_is_no_part_for_gemini() -> None:
+    sealed = {"contentBlockIndex": 0, "delta": {"reasoningContent": {"redactedContent": "AAE="}}}
+    said = converse()
+    said[1]["contentBlockDelta"]["contentBlockIndex"] = 1
+    run = assembled("bedrock", [said[0], {"contentBlockDelta": sealed}, *said[1:]])
+    assert run.export("gemini") == [{"role": "model", "parts": [{"text": "At noon."}]}]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pipeline.policies.pools import LISTED
 from pipeline.stores.costs import prices
-from pipeline.stores.costs.prices import PRICED, cost_of
+from pipeline.stores.costs.prices import OF_BEDROCK, PRICED, cost_of
 from pipeline.turns.tokens import NANO
 from turnmill.remembered import Remembered
 
@@ -35,6 +35,12 @@ def by_the_package(row: dict[str, Any]) -> int | None:
     cached = counts.get("cache_read_tokens", 0) + counts.get("cache_write_tokens", 0)
     if cached > counts.get("input_tokens", 0):
         counts["input_tokens"] = counts.get("input_tokens", 0) + cached
+    try:
+        if row["provider"] is None and OF_BEDROCK.match(row["model"]):
+            get_snapshot().find_provider_model(row["model"], None, "aws", None)
+            row = {**row, "provider": "aws"}
+    except LookupError:
+        pass
     try:
         get_snapshot().find_provider_model(row["model"], None, row["provider"], None)
     except (LookupError, ValueError):

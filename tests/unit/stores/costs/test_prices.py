@@ -130,3 +130,12 @@ def test_a_model_of_bedrock_has_the_price_of_its_region(region: str) -> None:
     everywhere = cost(f"global.{model}", "bedrock", input_tokens=1000, output_tokens=1000)
     assert everywhere == (5 + 25) * 1000 * NANO // MILLION
     assert cost(region + model, "bedrock", input_tokens=1000, output_tokens=1000) == everywhere * 11 // 10
+
+
+@pytest.mark.parametrize("provider", [None, "a-framework"])
+def test_a_name_as_bedrock_gives_it_has_bedrocks_price_whoever_asked(provider: str | None) -> None:
+    row = {"tenant": None, "provider": provider, "at": 1790000000000, "input_tokens": 1000, "output_tokens": 1000}
+    in_europe = cost_of({**row, "model": "eu.anthropic.claude-opus-4-5-20251101-v1:0"})
+    assert in_europe == ((5 + 25) * 1000 * NANO // MILLION * 11 // 10, f"{source()} by name", False)
+    assert cost_of({**row, "model": "amazon.nova-pro-v1:0"}).nano_usd == 4 * NANO // 1000
+    assert cost_of({**row, "model": "llama3.2"}).nano_usd is None, "a file on one's own machine"
