@@ -210,9 +210,11 @@ def refused_by_the_store(found: Found) -> Iterator[str]:
 
 
 def summed(found: Found) -> Iterator[str]:
-    """The sums of usage are those of all rows."""
+    """The sums of usage are those of all rows, and the rows of threads those of their turns."""
     for place in found.world.database.wrong_sums():
         yield f"the sum at {place} is not that of the rows"
+    for stored, derived in found.world.database.wrong_threads():
+        yield f"a thread's row is {stored}, but by its turns {derived}"
 
 
 def archived(found: Found) -> Iterator[str]:

@@ -50,6 +50,7 @@ MUTANTS: Final = (
     Mutant("ranges in SQL", taken_out.ranges_not_read, "sqlite"),
     Mutant("sums that can't overflow", taken_out.plain_sums, "sqlite"),
     Mutant("a revision takes its turn's older usage from the sums", taken_out.sums_only_grow, "sqlite"),
+    Mutant("a late turn leaves a thread's newest values", taken_out.late_turns_as_the_last, "sqlite"),
     Mutant("no record that has expired is stored", taken_out.expired_turns_come_back, "retention"),
     Mutant("held threads don't expire", taken_out.held_ones_expire, "retention"),
     Mutant("what comes late of a held thread is stored", taken_out.late_ones_are_not_held, "retention"),

@@ -17,13 +17,19 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
+from sqlalchemy import select
+
 from pipeline.policies.retention import FOREVER, Retention
 from pipeline.stores.database.errors import UnstorableData
 from pipeline.stores.database.packing import unpacked
+from pipeline.stores.database.schema import threads
+from pipeline.stores.database.sending import send
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.search.write import index_some
+from pipeline.stores.threads import statements
 from pipeline.stores.threads.rows import record_of
 from pipeline.stores.threads.summaries import WriteResult
+from pipeline.stores.threads.write import LATEST, NAMED
 from pipeline.stores.turns import write_turns
 from pipeline.stores.usage.query import cost_since
 from pipeline.stores.usage.summing import compare_sums, keep_sums, sum_up
@@ -102,6 +108,10 @@ class Sqlite(Database):
             pass
         return [*result_of(compare_sums(store)).wrong]
 
+    def wrong_threads(self) -> list[Any]:
+        """Each thread's row that is not what its turns say, beside what they say."""
+        return result_of(_wrong_threads(own_files().store)) if self.opened else []
+
     def records(self) -> list[TurnRecord]:
         """All stored turn records."""
         return [record_of(record.encode()) for *_, record in self._rows()]
@@ -114,6 +124,17 @@ class Sqlite(Database):
             return []
         rows = own_files().used.execute("SELECT thread, turn_id, record FROM turns")
         return [(thread, turn, unpacked(record).decode()) for thread, turn, record in rows]
+
+
+async def _wrong_threads(store: ThreadStore) -> list[Any]:
+    query = select(threads).order_by(threads.c.id)
+    async with store.reading() as connection:  # what is changed here is rolled back
+        stored = (await connection.execute(query)).all()
+        ids = [row.id for row in stored]
+        await connection.execute(statements.refresh_threads(ids))
+        await send(connection, [statements.latest_values("sqlite", id_, (*LATEST, *NAMED)) for id_ in ids])
+        derived = (await connection.execute(query)).all()
+    return [pair for pair in zip(stored, derived, strict=True) if pair[0] != pair[1]]
 
 
 @cache

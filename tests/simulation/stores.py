@@ -168,6 +168,9 @@ class Database:
     def wrong_sums(self) -> list[Any]:
         return []
 
+    def wrong_threads(self) -> list[Any]:
+        return []
+
     def _look_at_haste(self, records: Sequence[TurnRecord]) -> None:
         """Note where the same records are written again and again without a pause."""
         tried = tuple((record.get("tenant"), record["turn_id"], record.get("events")) for record in records)

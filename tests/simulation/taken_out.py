@@ -277,6 +277,11 @@ def sums_only_grow(patch: Patch) -> None:
     patch.setattr(usage_sums, "of_changes", added)
 
 
+def late_turns_as_the_last(patch: Patch) -> None:
+    with_turns = rows.with_turns
+    patch.setattr(write, "with_turns", lambda row, added: (with_turns(row, added)[0], False))
+
+
 def expired_turns_come_back(patch: Patch) -> None:
     apply = TurnWriter.apply
 

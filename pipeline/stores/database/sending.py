@@ -171,6 +171,12 @@ def _of_arrays(statement: Insert, names: tuple[str, ...]) -> tuple[str, tuple[st
     return str(compiled), _names(compiled)
 
 
+def as_driven(statement: ClauseElement, dialect: str) -> tuple[str, tuple[Any, ...]]:
+    """Return a statement's SQL, and the values of its parameters: None for those that the caller has to give."""
+    compiled = _compiled(statement, dialect)
+    return str(compiled), tuple(compiled.params[name] for name in _names(compiled))
+
+
 def _compiled(statement: ClauseElement, dialect: str, **options: Any) -> SQLCompiler:
     compiled = statement.compile(dialect=DIALECTS[dialect], **options)
     assert isinstance(compiled, SQLCompiler)  # it is not DDL

@@ -21,6 +21,7 @@ from sqlalchemy import (
     Table,
     Update,
     and_,
+    bindparam,
     case,
     delete,
     exists,
@@ -37,7 +38,7 @@ from pipeline.stores.database.expressions import BoundedSum, RowOneOf, row_one_o
 from pipeline.stores.database.ids import INSERT
 from pipeline.stores.database.keys import exact_name, id_and_tenant
 from pipeline.stores.database.schema import links, threads, turn_requests, turns, usage, usage_names
-from pipeline.stores.database.sending import Call
+from pipeline.stores.database.sending import Call, as_driven
 from pipeline.stores.threads.rows import AGENT, COMPLETE, FACTS, ROLE_BITS, ThreadRow, TurnKey
 from topics import json_text
 from topics.thread_key import ThreadKey
@@ -109,8 +110,15 @@ async def delete_of_turns(
     return values
 
 
-def latest_values(ids: Collection[int], names: Collection[str]) -> Update:
-    """Return an UPDATE of these columns of threads by their newest turns; each reads few turns (`turns_in_time`)."""
+def latest_values(dialect: str, thread: int, names: Collection[str]) -> Call:
+    """Set these columns of a thread by its newest turns; each reads few turns (`turns_in_time`)."""
+    sql, parameters = _latest_values(dialect, tuple(names))
+    return Call(sql, [thread if value is None else value for value in parameters])
+
+
+@cache
+def _latest_values(dialect: str, names: tuple[str, ...]) -> tuple[str, tuple[Any, ...]]:
+    """Return SQL, and its parameters with None for the thread. Building it takes as long as the rest of a late turn."""
     of_thread, real = turns.c.thread == threads.c.id, turns.c.role != FACTS
 
     def newest(column: ColumnElement[Any], *where: ColumnElement[bool]) -> ColumnElement[Any]:
@@ -131,7 +139,7 @@ def latest_values(ids: Collection[int], names: Collection[str]) -> Update:
         "duration_ms": newest(turns.c.ended_at - turns.c.started_at, turns.c.role == AGENT),
     }
     wanted = {name: values[name] for name in names}
-    return update(threads).where(threads.c.id.in_(sorted(ids))).values(wanted)
+    return as_driven(update(threads).where(threads.c.id == bindparam("of_thread")).values(wanted), dialect)
 
 
 def refresh_threads(ids: Collection[int]) -> Update:

@@ -172,21 +172,21 @@ async def _apply(
         if book.calls is not None:
             calls += await book.calls(connection, placed, shared)
     derived, ready = set(replaced.values()), []  # threads whose rows are derived again from all turns; other rows
-    of_late = dict[int, list[str]]()  # thread -> the columns of which a late turn may be the newest
+    late = []  # sets the columns of which a late turn may be the newest
     for key, added in new.items():
         if threads[key].id not in derived:
             row, is_late = with_turns(threads[key], added)
             ready.append(row)
             if is_late:
-                of_late[row.id] = [*LATEST, *(name for name in NAMED if any(rows.turn[name] for rows in added))]
+                names = [*LATEST, *(name for name in NAMED if any(rows.turn[name] for rows in added))]
+                late.append(statements.latest_values(dialect, row.id, names))
     if ready:
         calls.append(statements.put_threads(dialect, ready))
-    await send(connection, calls)
-    for thread, names in of_late.items():
-        await connection.execute(statements.latest_values([thread], names))
+    await send(connection, [*calls, *late])
     if derived:
         await connection.execute(statements.refresh_threads(derived))
-        await connection.execute(statements.latest_values(derived, (*LATEST, *NAMED)))
+        every = (*LATEST, *NAMED)
+        await send(connection, [statements.latest_values(dialect, thread, every) for thread in sorted(derived)])
         forking = {threads[rows.thread].id for rows in changed if may_fork(rows.record)} & derived
         if forking:
             await connection.execute(statements.set_may_fork(forking))
