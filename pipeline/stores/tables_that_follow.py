@@ -240,7 +240,7 @@ BOOKS: Final = (
                 "feedback",
                 "with its thread; `tenants erase` deletes a tenant's",
                 "nothing; of a thread that was never stored, until its tenant is erased",
-                ("thread_key", "id", "tenant", "name", "record"),
+                ("thread_id", "tenant", "id", "name", "number", "record"),
                 left=_tenants(s.feedback.c.tenant),
             ),
         ),

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from topics.feedback import FeedbackRecord
 from topics.json_text import Fields
+from turnmill.wire.feedback_record import problem_of
 
 COMPARED: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
     ">=": operator.ge,
@@ -47,8 +48,9 @@ def condition(text: str) -> Condition:
         value = json.loads(operand)
     except ValueError:
         value = operand
-    if not isinstance(value, bool | int | float | str):
-        raise ValueError(f"{operand!r:.80} is no number, text, true or false")  # noqa: TRY004  # of what was typed
+    problem = problem_of({"id": "-", "thread_id": "-", "name": name, "value": value})
+    if problem is not None or value is None:
+        raise ValueError(problem or "value is a number, a text, true or false")
     return Condition(name, sign, value)
 
 

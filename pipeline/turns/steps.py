@@ -1,8 +1,8 @@
 """The steps of an agent's turn as time: its calls of models, and the calls of tools between them. Pure.
 
 A step: {"kind": "model" | "tool", "name", "start", "end", "status", …}, times in epoch ms, null where the wire's events
-do not tell them. A model's has `first_token`; a tool's has `tool_call_id`, and under `steps` those of a sub-agent in a
-thread that it has begun.
+do not tell them. A model's has `first_token`, and the hash of its `request`, or null; a tool's has `tool_call_id`, and
+under `steps` those of a sub-agent in a thread that it has begun.
 
 A response ends with its last event, and its tools begin then. When a tool has answered is known only where the response
 calls no other: a turn keeps when the last of several results came.
@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from pipeline.turns.asides import is_aside
 from pipeline.turns.partial_turns import PARTIAL, RETRACTED, with_partial
+from pipeline.turns.requests import request_of
 from pipeline.turns.thread_document import span
 from pipeline.turns.times import epoch_ms
 from topics.json_text import Fields, object_of, objects
@@ -37,6 +38,7 @@ def steps_of(record: TurnRecord) -> list[Fields]:
         elif message.get("message_type") == "response" and not is_aside(message) and RETRACTED not in message:
             calls = [part for part in parts if part.get("part_kind") == "tool-call"]
             step: Fields = {"kind": "model", "name": message.get("model_name"), "start": start, "status": "complete"}
+            step["request"] = request_of(message)
             if PARTIAL in message:  # with calls it was over, and its end is not known
                 step |= {"first_token": None, "end": None if calls else ended}
                 step["status"] = "complete" if calls else "interrupted"

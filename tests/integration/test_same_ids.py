@@ -49,10 +49,12 @@ COMMANDS: Final[dict[str, tuple[str, ...]]] = {
     "threads delete": (SHARED, "--yes"),
     "threads hold": (SHARED,),
     "threads show": (SHARED,),
+    "threads steps": (SHARED, "--json"),
     "usage": ("--thread", SHARED, "--json"),
 }
 ASKS: Final = (
     "threads show",
+    "threads steps",
     "threads delete",
     "threads hold",
     "export",
@@ -66,6 +68,7 @@ WITHOUT_IDS: Final = {
         "mock",  # of a thread that is found as that of `export` is
         "usage recompute",
         "usage reconcile",
+        "usage tools",
         "archive compact",
         "archive expire",
         "assemble",
@@ -268,7 +271,12 @@ async def owns(
     )
     assert status == expected, (name, method, path, status, text)
     if threads == "own":
-        assert WORDS[name] in text or (path.endswith("/usage") and '"turns"' in text), (name, method, path, text)
+        assert WORDS[name] in text or (path.endswith(("/usage", "/tools")) and '"turns"' in text), (
+            name,
+            method,
+            path,
+            text,
+        )
     if threads == "none":
         assert WORDS[name] not in text, (name, method, path, text)
 

@@ -22,7 +22,6 @@ from pipeline.stores.threads.agents_and_requests import request_bodies
 from pipeline.stores.threads.feedback import feedback_of
 from pipeline.stores.threads.list_statements import ListQuery
 from pipeline.stores.threads.reading import all_documents, count_rows
-from pipeline.turns.judged import Condition, condition
 from pipeline.turns.requests import named_in, with_bodies
 from pipeline.turns.searched_text import tools_called
 from topics.feedback import FeedbackRecord
@@ -42,7 +41,6 @@ EXPORTED: Final = "thread.export"
 @click.option("--partial", is_flag=True, help="With what interrupted turns had shown and do not keep, marked.")
 @click.option("--requests", is_flag=True, help="Threads: include the requests to models, as `meta:requests`.")
 @selection.filters
-@click.option("--feedback", metavar="NAME>=VALUE", help="Only threads, or turns of data sets, with such feedback.")
 @click.option("--tool", help="Only threads in which this tool was called.")
 @click.option("--since", type=Moment(), help="Only threads updated at or after this time, or 7d, 12h ago.")
 @click.option("--until", type=Moment(), help="Only threads updated before this time.")
@@ -57,7 +55,6 @@ def export(
     form: str,
     out: Path | None,
     tenant: str | None,
-    feedback: str | None,
     tool: str | None,
     *,
     inline: bool,
@@ -80,12 +77,9 @@ def export(
     branch = options.pop("branch") if ids else None
     wanted = {name: options.pop(name, None) for name in (*selection.FILTERS, "since", "until")}
     filtered = [name for name, value in {**wanted, "tool": tool}.items() if value is not None]
-    try:
-        criterion = None if feedback is None else condition(feedback)
-    except ValueError as error:
-        raise CallerError(f"--feedback: {error}") from None
-    if filtered and ids:
-        raise CallerError(f"--{filtered[0].replace('_', '-')} chooses among all threads: leave out the ids")
+    criterion = wanted["feedback"]
+    if ids and (named := [name for name in filtered if name != "feedback" or form not in DATASETS]):
+        raise CallerError(f"--{named[0].replace('_', '-')} chooses among all threads: leave out the ids")
     if form in DATASETS:
         if branch or partial or requests or any(options.values()):
             raise CallerError(
@@ -96,8 +90,8 @@ def export(
     else:
         if requests and not FORMATS[form].is_document:
             raise CallerError(f"--requests: the format {form} has no place for what the model was asked")
-        lines = _lines(FORMATS[form], options, criterion, branch=branch, partial=partial, requests=requests)
-        chosen = Export(lines, named_in if requests else lambda _: (), judged=criterion is not None)
+        lines = _lines(FORMATS[form], options, branch=branch, partial=partial, requests=requests)
+        chosen = Export(lines, named_in if requests else lambda _: ())
     contents = ContentStore.of(load_running()) if inline or form in DATASETS or not FORMATS[form].is_document else None
 
     async def run(store: ThreadStore, file: IO[bytes]) -> None:
@@ -119,18 +113,8 @@ def export(
         raise CallerError(f"can't write {out}: {error.strerror}; name another file by --out") from None
 
 
-def _lines(
-    form: Format,
-    options: Mapping[str, Any],
-    criterion: Condition | None,
-    *,
-    branch: str | None,
-    partial: bool,
-    requests: bool,
-) -> Lines:
-    """Return a function that makes the printed object of a document, its requests to models, and feedback.
-
-    `criterion`: print only threads with such feedback.
+def _lines(form: Format, options: Mapping[str, Any], *, branch: str | None, partial: bool, requests: bool) -> Lines:
+    """Return a function that makes the printed object of a document and its requests to models.
 
     Raises CallerError for options that don't fit the format; the function raises it if a thread has no such branch.
     """
@@ -140,10 +124,8 @@ def _lines(
         raise CallerError(f"--{error.option.replace('_', '-')}: {error.why}") from None
 
     def lines(
-        document: dict[str, Any], bodies: Mapping[str, dict[str, Any]], judged: Sequence[FeedbackRecord]
+        document: dict[str, Any], bodies: Mapping[str, dict[str, Any]], _: Sequence[FeedbackRecord]
     ) -> Iterator[dict[str, Any]]:
-        if criterion is not None and not any(map(criterion.holds, judged)):
-            return
         made = form.printed(
             document if branch is None else selection.on_branch(document, branch), partial=partial, **checked
         )

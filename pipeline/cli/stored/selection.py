@@ -16,13 +16,14 @@ from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads.pages import Page, PageWanted, read_page
 from pipeline.stores.threads.reading import find_threads, read_thread
 from pipeline.turns.branches import UnknownBranch, one_branch
+from pipeline.turns.judged import Condition, condition
 from pipeline.turns.thread_document import UnknownTurn
 from topics.thread_key import ThreadKey
 from turnmill.errors import CallerError
 from turnmill.labels import KINDS
 
 T = TypeVar("T")
-FILTERS: Final = ("agent", "model", "min_cost", "status", "search", *KINDS)
+FILTERS: Final = ("agent", "model", "min_cost", "status", "search", "feedback", *KINDS)
 MAX_TENANTS_SHOWN: Final = 10  # tenants named in a message
 
 branch_option = click.option("--branch", metavar="RUN", help="Only the branch with this run, if the thread forks.")
@@ -37,6 +38,12 @@ def filters(command: Callable[..., None], model: str = "--model") -> Callable[..
     """
     for option in (
         click.option("--search", help="Only threads with this text in title, first prompt or id."),
+        click.option(
+            "--feedback",
+            metavar="NAME<VALUE",
+            callback=_condition,
+            help="Only threads, or turns of data sets, with such feedback: helpful=false, score>=0.5.",
+        ),
         click.option("--status", type=click.Choice(["complete", "interrupted"]), help="Status of the last turn."),
         click.option("--min-cost", type=click.FloatRange(0), metavar="USD", help="Only threads of at least this cost."),
         click.option(model, "model", help="Only threads whose last response is of this model."),
@@ -44,6 +51,13 @@ def filters(command: Callable[..., None], model: str = "--model") -> Callable[..
     ):
         command = option(command)
     return labels(command, "Only threads with a run of this {}.")
+
+
+def _condition(_context: click.Context, _option: click.Parameter, text: str | None) -> Condition | None:
+    try:
+        return None if text is None else condition(text)
+    except ValueError as error:
+        raise CallerError(f"--feedback: {error}") from None
 
 
 def labels(command: Callable[..., None], text: str, **more: Any) -> Callable[..., None]:

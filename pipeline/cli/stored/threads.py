@@ -3,7 +3,7 @@
 import html
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Any, Final
@@ -17,6 +17,7 @@ from pipeline.cli.options import Moment
 from pipeline.cli.output import dollars, many, wide_console
 from pipeline.cli.running import load_running
 from pipeline.cli.stored import selection
+from pipeline.cli.stored.steps import steps
 from pipeline.cli.stored.thread_view import plain, short_time, view
 from pipeline.observability.audit import about, audit, local_user
 from pipeline.observability.logs import set_up
@@ -37,6 +38,7 @@ from turnmill.errors import CallerError
 from turnmill.labels import KINDS as LABELS
 
 GIVEN_CHARACTERS: Final = 40  # of an id that its producer gave: more would leave no room for the rest
+COLUMNS: Final = ("thread", "title", "agents", "model", "turns", "status", "tokens", "cost", "updated")
 MARK: Final = re.compile("<mark>(.*?)</mark>")
 
 
@@ -80,8 +82,8 @@ def list_(limit: int, cursor: str | None, *, as_json: bool, **wanted: Any) -> No
 
 def thread_table(page: ThreadPage) -> Table:
     """Return threads as a table."""
-    names = ("thread", "title", "agents", "model", "turns", "status", "tokens", "cost", "updated")
-    table = Table(*names, box=None, pad_edge=False)
+    judged = any(thread.feedback for thread in page.threads)
+    table = Table(*COLUMNS, *(["feedback"] if judged else []), box=None, pad_edge=False)
     table.columns[0].no_wrap = table.columns[8].no_wrap = True
     for number in (4, 6, 7):
         table.columns[number].justify = "right"
@@ -97,8 +99,15 @@ def thread_table(page: ThreadPage) -> Table:
             f"{thread.tokens:,}",
             dollars(thread.cost_usd),
             short_time(thread.updated_at),
+            *([Text(plain("; ".join(map(_judged, thread.feedback))))] if judged else []),
         )
     return table
+
+
+def _judged(said: Mapping[str, Any]) -> str:
+    value, comment = said["value"], said.get("comment")
+    shown = {True: "yes", False: "no"}[value] if isinstance(value, bool) else value
+    return f"{said['name']} {shown}{f': {comment}' if comment else ''}"
 
 
 @threads.command(short_help="Show one thread.")
@@ -212,6 +221,9 @@ def hold(ids: Sequence[str], tenant: str | None, *, release: bool) -> None:
             click.echo(f"{done} {key.thread_id}")
 
     selection.with_store(run)
+
+
+threads.add_command(steps)
 
 
 async def _family(

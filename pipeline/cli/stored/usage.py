@@ -14,6 +14,7 @@ from pipeline.cli.output import UNKNOWN, dollars, many, wide_console
 from pipeline.cli.running import load_running
 from pipeline.cli.stored.reconcile import reconcile
 from pipeline.cli.stored.selection import in_store, labels, recorded
+from pipeline.cli.stored.steps import tools
 from pipeline.cli.stored.thread_view import plain
 from pipeline.observability.audit import audit, local_user
 from pipeline.observability.audit import of as of_action
@@ -151,6 +152,7 @@ def _exact(nano: int | None) -> str:
 
 
 usage.add_command(reconcile)
+usage.add_command(tools)
 
 
 def _show(report: UsageReport) -> None:

@@ -21,17 +21,16 @@ from pipeline.stores.keeping.erasure import erase, erase_user
 from pipeline.stores.search import threads as stored_threads
 from pipeline.stores.threads import reading as stored_reading
 from pipeline.stores.threads.agents_and_requests import request_bodies
-from pipeline.stores.threads.feedback import feedback_of
+from pipeline.stores.threads.feedback import feedback_of, names_of
 from pipeline.stores.threads.list_statements import SORTS, UPDATED, ListQuery
-from pipeline.stores.threads.pages import MAX_PAGE, PAGE, PageWanted, derived_of
+from pipeline.stores.threads.pages import MAX_PAGE, PAGE, PageWanted
 from pipeline.stores.threads.reading import spawned_threads, thread_summary
 from pipeline.stores.threads.summaries import ThreadPage, ThreadSummary
+from pipeline.turns.judged import condition
 from pipeline.turns.requests import named_in, with_bodies
-from pipeline.turns.steps import nested, spawned_by, steps_of
 from pipeline.turns.thread_document import last_turns
 from topics import json_text
 from topics.feedback import shown as shown_feedback
-from topics.turn_record import TurnRecord
 from turnmill.errors import CallerError
 from turnmill.labels import CHARACTERS
 from turnmill.limits import TREE_THREADS
@@ -64,28 +63,45 @@ class Deleted(BaseModel):
     held: Annotated[list[str], Field(description="Sub-agents' threads that were not deleted, since they are held.")]
 
 
-class ThreadsQuery(Labels):
-    """The query of the list of threads."""
+class ThreadFilters(Labels):
+    """Which threads are meant."""
 
-    limit: int = Field(50, ge=1, le=1000, description="Threads on a page.")
-    cursor: str | None = Field(None, max_length=500, description="`cursor` of the previous page.")
     agent: str | None = Field(None, max_length=500, description="Only with an agent of this id or name.")
     tenant: Tenant = None
     model: str | None = Field(None, max_length=500, description="Only with this model's response last.")
-    tool: str | None = Field(
-        None, max_length=500, description="Only threads that called this tool, in the newest 10,000 turns that did."
-    )
     min_cost: float | None = Field(
         None, ge=0, le=MAX_USD, description="Only threads that cost at least this, in US dollars."
     )
     status: Literal["complete", "interrupted"] | None = Field(None, description="Status of the last turn.")
     since: Moment | None = Field(None, description="Updated at or after this time.")
+    search: str | None = Field(None, max_length=200, description="In title, first prompt, ids; any case.")
+    feedback: str | None = Field(
+        None, max_length=1000, description="Only with such feedback: `helpful=false`, `score<0.5`."
+    )
+
+    def wanted(self, tenant: str | None) -> ListQuery:
+        """Return the query of the store, of the tenant that the caller may see. Raises Problem."""
+        try:
+            judged = None if self.feedback is None else condition(self.feedback)
+        except ValueError as error:
+            raise Problem("bad-request", f"feedback: {error}") from None
+        asked = self.model_dump(exclude={"limit", "cursor", "tenant", "feedback"})
+        return ListQuery(**asked, tenant=tenant, feedback=judged)
+
+
+class ThreadsQuery(ThreadFilters):
+    """The query of the list of threads."""
+
+    limit: int = Field(50, ge=1, le=1000, description="Threads on a page.")
+    cursor: str | None = Field(None, max_length=500, description="`cursor` of the previous page.")
+    tool: str | None = Field(
+        None, max_length=500, description="Only threads that called this tool, in the newest 10,000 turns that did."
+    )
     until: Moment | None = Field(None, description="Updated before this time.")
     begun_before: Moment | None = Field(
         None, description="Begun before this time; with `since`: the threads active in between."
     )
     external_id: str | None = Field(None, max_length=1000, description="Only with this conversation id.")
-    search: str | None = Field(None, max_length=200, description="In title, first prompt, ids; any case.")
     sort: Literal[tuple(SORTS)] = Field(UPDATED, description="Sort by this, greatest first.")  # type: ignore[valid-type]  # the names of a registry
 
 
@@ -130,7 +146,7 @@ class ThreadQuery(BaseModel):
         return not self.is_page and all(value is None or value is False for value in rest.values())
 
 
-@router.get("/threads", summary="List threads", responses=documented("bad-cursor"))
+@router.get("/threads", summary="List threads", responses=documented("bad-cursor", "bad-request"))
 @facts("own")
 async def list_threads(
     gateway: TheGateway, slots: TheSlots, principal: Reader, query: Annotated[ThreadsQuery, Query()]
@@ -138,19 +154,25 @@ async def list_threads(
     """List threads, the last updated first. Pass `cursor` of the response for the next page; null on the last one.
 
     Times are milliseconds since 1970. Sorted by anything but the update, the list covers only the threads that were
-    updated last; `sorted_among` is their number.
+    updated last; `sorted_among` is their number. `feedback` of each is the newest on it; with the query `feedback`, the
+    newest that is so.
     """
     if query.tool is not None and gateway.settings.search == "off":
         raise Problem("conflict", f"tools are found by the words of turns, and {OFF}")
     bounded = principal.bounded(query.tenant)
-    wanted = ListQuery(**query.model_dump(exclude={"limit", "cursor", "tenant"}), tenant=bounded)
-    store = await gateway.store()
+    wanted, store = query.wanted(bounded), await gateway.store()
     try:
         # In a slot: if few threads match, all threads of the tenant are scanned.
         async with slots.searches.taken(bounded):
             return await stored_threads.list_threads(store, query.limit, query.cursor, wanted)
     except CallerError as error:
         raise Problem("bad-cursor", str(error)) from None
+
+
+@router.get("/feedback", summary="Names of feedback")
+async def read_feedback_names(gateway: TheGateway, principal: Reader, tenant: Tenant = None) -> dict[str, list[str]]:
+    """Return as `names`, sorted, the first 100 names of feedback: by them threads are filtered, and usage is rated."""
+    return {"names": await names_of(await gateway.store(), principal.bounded(tenant))}
 
 
 @router.get(
@@ -266,31 +288,6 @@ async def tree(gateway: TheGateway, principal: Reader, thread_id: ThreadId, tena
     for node in level:
         node.more = True
     return top
-
-
-@router.get("/threads/{thread_id}/steps", summary="Where the time of each turn went", responses=OF_STORED)
-@facts("own")
-async def thread_steps(
-    gateway: TheGateway, slots: TheSlots, principal: Reader, thread_id: ThreadId, tenant: Tenant = None
-) -> dict[str, list[dict[str, Any]]]:
-    """Return by `meta:turn_id` the calls of models and tools of each agent's turn, as far as events tell their times.
-
-    Times are milliseconds since 1970; a sub-agent's steps are below the call that began it.
-    """
-    bounded = principal.bounded(tenant)
-    async with slots.reads.taken(bounded):
-        key, store = await gateway.find(thread_id, bounded), await gateway.store()
-        spawned: dict[str, list[dict[str, Any]]] = {}
-        for child in await spawned_threads(store, key):
-            async for _, name, steps in derived_of(store, child.key, _timed):
-                if name is not None:
-                    spawned.setdefault(name, []).extend(steps)
-        turns = derived_of(store, key, _timed)
-        return {turn_id: nested(steps, spawned) async for turn_id, _, steps in turns if steps}
-
-
-def _timed(record: TurnRecord) -> tuple[str, str | None, list[dict[str, Any]]]:
-    return record["turn_id"], spawned_by(record), steps_of(record)
 
 
 @router.delete("/threads/{thread_id}", summary="Delete a thread", responses=OF_STORED)

@@ -65,7 +65,10 @@ PARTS: Final = (
     Part(
         "stored threads",
         services=("state:StoreSlots",),
-        routers=("reading.threads", "reading.runs", "reading.holds", "reading.search", "reading.webhooks"),
+        routers=(
+            *("reading.threads", "reading.steps", "reading.runs", "reading.holds", "reading.search"),
+            "reading.webhooks",
+        ),
         pools=(pools.SEARCHES, pools.READS),
         unshared=dict.fromkeys(("reading.threads", "reading.long_threads"), "in a slot of READS"),
     ),

@@ -14,6 +14,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    Double,
     ForeignKey,
     Identity,
     Index,
@@ -453,20 +454,21 @@ tokens = Table(
 )
 
 # Feedback on threads, stored or not: the latest record of each id, by the broker's time and the offset. `record` and
-# `name` are null once the feedback was retracted. `tenant`: "" for none.
+# `name` are null once the feedback was retracted. `thread_id`, `tenant`: as in `threads`.
 feedback = Table(
     "feedback",
     metadata,
-    Column("thread_key", Name),
+    Column("thread_id", Name),
+    Column("tenant", Name),
     Column("id", Name),
-    Column("tenant", Name, nullable=False),
     Column("name", Name),  # what is judged
+    Column("number", Double),  # the value, true as 1 and false as 0; null for a text
     Column("record", Document),
     Column("at", BigInteger, nullable=False),
     Column("offset", BigInteger, nullable=False),
-    PrimaryKeyConstraint("thread_key", "id"),  # the feedback on a thread
-    Index("feedback_tenant", "tenant"),  # a tenant's, to erase it
-    Index("feedback_name", "name", "thread_key", "id"),  # the feedback of a name
+    PrimaryKeyConstraint("thread_id", "tenant", "id"),  # the feedback on a thread
+    Index("feedback_tenant", "tenant", "name"),  # a tenant's, to erase it; its names
+    Index("feedback_name", "name", "at", "thread_id", "tenant", "id"),  # the feedback of a name, since a time
     sqlite_with_rowid=False,
 )
 

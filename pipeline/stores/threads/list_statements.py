@@ -9,11 +9,14 @@ from sqlalchemy import tuple_ as row_of
 
 from pipeline.stores.database.keys import decode_cursor, id_and_tenant
 from pipeline.stores.database.schema import agents, links, thread_agents, threads, turns
+from pipeline.stores.threads.feedback import THREAD as OF_FEEDBACK
+from pipeline.stores.threads.feedback import meets
 from pipeline.stores.threads.labels import threads_with
 from pipeline.stores.threads.rows import COMPLETE
 from pipeline.stores.threads.statements import NAME
 from pipeline.stores.threads.summaries import ThreadSummary
 from pipeline.turns.column_text import column_text
+from pipeline.turns.judged import Condition
 from pipeline.turns.tokens import NANO
 from topics.thread_key import ThreadKey
 from turnmill.labels import KINDS
@@ -39,7 +42,8 @@ class ListQuery:
     `tenant`: "" for none. `agent`: id or name of an agent that speaks in them. `model`: that of the
     last response. `tool`: a tool that was called; only if searches are on. `search`: text in title, first prompt or
     ids, in any case. `since`, `until`: of the last update. `begun_before`: with `since`, threads that existed within a
-    period. `min_cost`: US dollars. `user` to `tag`: labels of any of their runs. `sort`: a key of SORTS.
+    period. `min_cost`: US dollars. `user` to `tag`: labels of any of their runs. `feedback`: what some feedback on
+    them meets. `sort`: a key of SORTS.
     """
 
     agent: str | None = None
@@ -58,6 +62,7 @@ class ListQuery:
     project: str | None = None
     branch: str | None = None
     tag: str | None = None
+    feedback: Condition | None = None
     sort: str = UPDATED
 
 
@@ -118,6 +123,8 @@ def conditions(wanted: ListQuery) -> Iterator[ColumnElement[bool]]:
     for kind in KINDS:
         if (label := getattr(wanted, kind)) is not None:
             yield threads.c.id.in_(threads_with(kind, [label]))
+    if wanted.feedback is not None:
+        yield row_of(threads.c.thread_id, threads.c.tenant).in_(select(*OF_FEEDBACK).where(meets(wanted.feedback)))
 
 
 def declaring(conversation_id: str, tenant: str | None) -> Select[Any]:

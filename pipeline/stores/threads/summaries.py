@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from topics.thread_key import ThreadKey
 
@@ -44,6 +44,7 @@ class ThreadSummary:
     model: str | None = None  # of the last response, and how long the agent's turn with it took
     duration_ms: int | None = None
     labels: Mapping[str, Sequence[str]] = field(default_factory=dict)  # of its runs, by kind: user, tag, …
+    feedback: Sequence[Mapping[str, Any]] = ()  # the newest, in lists that ask for it, that which was asked for alone
 
     @property
     def key(self) -> ThreadKey:

@@ -2,7 +2,7 @@
 
 Each feedback counts once: under the turn that it names, else under the last agent's turn of its run or thread, and so
 under that turn's model, agent, prompt and time. Turns are looked up from the feedback, so the cost grows with the
-feedback of a name.
+feedback of a name since the report's beginning: none comes before its turn, but for clocks that differ.
 """
 
 from collections import defaultdict
@@ -28,6 +28,7 @@ from pipeline.turns.column_text import column_text
 from topics.feedback import FeedbackRecord
 
 BATCH_SIZE: Final = 500  # records of feedback
+CLOCKS_MS: Final = 3_600_000  # by which an agent's clock, which times turns, may be ahead of the broker's
 
 OTHER: Final = "other"
 Place = Key | tuple[int | None, str]  # a row of the report; with `OTHER` the row of all other groups
@@ -51,7 +52,7 @@ async def with_feedback(
     sums: defaultdict[Place, Sums] = defaultdict(lambda: dict.fromkeys(query.feedback, Judged()))
     whole = dict.fromkeys(query.feedback, Judged())
     for name in query.feedback:
-        async for some in _rated(connection, name, query.where.get("tenant", ())):
+        async for some in _rated(connection, name, query):
             about = await _turns(connection, some)
             places = defaultdict[int, list[Key]](list)
             for row in await connection.execute(_usage_of({*about.values()}, query.group_by, groups, conditions)):
@@ -65,19 +66,20 @@ async def with_feedback(
     return filled, replace(total, feedback=whole)
 
 
-async def _rated(connection: AsyncConnection, name: str, tenants: Sequence[str]) -> AsyncIterator[list[FeedbackRecord]]:
+async def _rated(connection: AsyncConnection, name: str, query: UsageQuery) -> AsyncIterator[list[FeedbackRecord]]:
     """Yield the feedback of a name that has a number, some at a time; feedback with text only is left out."""
-    key = row_of(feedback.c.thread_key, feedback.c.id)
-    of_tenants = [feedback.c.tenant.in_([column_text(tenant) or "" for tenant in tenants])] if tenants else []
-    after = ("", "")
+    order = (feedback.c.at, feedback.c.thread_id, feedback.c.tenant, feedback.c.id)
+    conditions = [feedback.c.name == column_text(name), feedback.c.number.is_not(None)]
+    if tenants := query.where.get("tenant"):
+        conditions.append(feedback.c.tenant.in_([column_text(tenant) or "" for tenant in tenants]))
+    after: Sequence[Any] = (0 if query.start is None else query.start - CLOCKS_MS, "", "", "")
     while True:
-        query = select(feedback.c.thread_key, feedback.c.id, feedback.c.record)
-        query = query.where(feedback.c.name == column_text(name), key > after, *of_tenants)
-        rows = (await connection.execute(query.order_by(feedback.c.thread_key, feedback.c.id).limit(BATCH_SIZE))).all()
+        rated = select(*order, feedback.c.record).where(*conditions, row_of(*order) > after).order_by(*order)
+        rows = (await connection.execute(rated.limit(BATCH_SIZE))).all()
         if not rows:
             return
-        yield [row.record for row in rows if not isinstance(row.record["value"], str)]
-        after = rows[-1].thread_key, rows[-1].id
+        yield [row.record for row in rows]
+        after = rows[-1][:-1]
 
 
 def _usage_of(

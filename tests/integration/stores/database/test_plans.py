@@ -39,7 +39,7 @@ from pipeline.stores.search.threads import list_threads
 from pipeline.stores.search.write import index_some
 from pipeline.stores.threads import agents_and_requests, pages
 from pipeline.stores.threads.agents_and_requests import request_bodies
-from pipeline.stores.threads.feedback import ReceivedFeedback, add_feedback, feedback_of, forget_feedback
+from pipeline.stores.threads.feedback import ReceivedFeedback, add_feedback, feedback_of, forget_feedback, names_of
 from pipeline.stores.threads.list_statements import ListQuery
 from pipeline.stores.threads.pages import PageWanted, read_page
 from pipeline.stores.threads.reading import (
@@ -60,6 +60,7 @@ from pipeline.stores.usage.query import usage_report
 from pipeline.stores.usage.report import UsageQuery
 from pipeline.stores.usage.rows import reprice, turn_usage
 from pipeline.stores.usage.summing import compare_sums, forget_sums, keep_sums, sum_up
+from pipeline.turns.judged import condition
 from tests.integration.stores.conftest import database
 from tests.support.places import ROOT
 from tests.support.stored_threads import thread_keys
@@ -111,8 +112,8 @@ FILL: Final = (
         to_tsvector('simple', 'hello rare' || n) || array_to_tsvector(ARRAY['§t' || n % 50]) FROM numbers n""",
     """INSERT INTO erased SELECT 'gone-' || n, '["x", null]', 0 FROM numbers n""",
     """INSERT INTO holds SELECT 'held-' || n, '["x", null]', 0 FROM numbers n""",
-    """INSERT INTO feedback SELECT 'thread-' || n, 'a', 't' || n % 50, CASE WHEN n % 100 = 0 THEN 'helpful' END,
-        json_build_object('v', 1, 'thread_id', 'thread-' || n, 'tenant', 't' || n % 50, 'value', n), n, n
+    """INSERT INTO feedback SELECT 'thread-' || n, 't' || n % 50, 'a', CASE WHEN n % 100 = 0 THEN 'helpful' END,
+        n % 2, json_build_object('v', 1, 'thread_id', 'thread-' || n, 'tenant', 't' || n % 50, 'value', n), n, n
     FROM numbers n""",
     f"""INSERT INTO audit (at, who, token, address, action, subject, tenant, outcome)
     SELECT {AT}, 'ann', '', '', 'thread.erase', 'thread-' || n, 't' || n % 50, 'done' FROM numbers n""",
@@ -304,6 +305,12 @@ QUESTIONS: Final[Mapping[str, tuple[Callable[[ThreadStore], Awaitable[Any]], str
     "whether a thread is held": (hold, "holds_pkey"),
     "what was said of a thread": (comment, "feedback_pkey"),
     "what was said of a tenant's threads": (lambda s: forget_feedback(s, "t7"), "feedback_tenant"),
+    "threads that were judged so": (
+        lambda s: list_threads(s, 50, None, ListQuery(feedback=condition("helpful<0.5"))),
+        "feedback_name",
+    ),
+    "the names of feedback": (lambda s: names_of(s, None), "feedback_name"),
+    "the names of feedback of a tenant": (lambda s: names_of(s, "t7"), "feedback_tenant"),
     "what was said under a name, for a report of usage": (
         lambda s: usage_report(s, replace(BY_MODEL, feedback=("helpful",))),
         "feedback_name",

@@ -43,7 +43,7 @@ async def test_what_is_measured(store: Any, record: Callable[..., Any]) -> None:
     )
     thumbs = ("one", None, True), ("two", "acme", False)
     given = [made(thread_uuid(chat)[0], tenant, {"name": "helpful", "value": up}) for chat, tenant, up in thumbs]
-    await add_feedback(store, [ReceivedFeedback(feedback, 1, number) for number, feedback in enumerate(given)])
+    await add_feedback(store, [ReceivedFeedback(feedback, NOW, number) for number, feedback in enumerate(given)])
 
     async def of(figure: str, now: int = NOW, **more: Any) -> list[Measured]:
         [wanted] = parse(json.dumps([alert("a", figure, **more)]))

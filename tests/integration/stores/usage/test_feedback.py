@@ -14,14 +14,16 @@ from pipeline.__main__ import cli
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads.feedback import ReceivedFeedback, add_feedback
 from pipeline.stores.turns import write_turns
+from pipeline.stores.usage.feedback import CLOCKS_MS
 from pipeline.stores.usage.query import usage_report
-from pipeline.stores.usage.report import UsageQuery
+from pipeline.stores.usage.report import Judged, UsageQuery
 from topics.feedback import FeedbackRecord
 from turnmill.errors import CallerError
 from turnmill.publish.feedback import made
 
 NAMES = ("helpful", "score")
 COUNT = 700  # more than are read at once
+LATER = 1_800_000_000_000  # than all turns
 
 
 def many_turns(record: Any) -> list[dict[str, Any]]:
@@ -69,7 +71,7 @@ async def test_each_counts_under_its_turn_in_any_report(store: ThreadStore, reco
     turns = many_turns(record)
     given = much_feedback(turns)
     await write_turns(store, turns)
-    await add_feedback(store, [ReceivedFeedback(one, 1_000, n) for n, (one, _) in enumerate(given)])
+    await add_feedback(store, [ReceivedFeedback(one, LATER + n % 9, n) for n, (one, _) in enumerate(given)])
     counted = [(one, turn) for one, turn in given if turn is not None and not isinstance(one["value"], str)]
     groupings: list[tuple[str, ...]] = [("agent",), ("model", "tenant"), ("thread",), ()]
     for where in ({}, {"tenant": ("t1",)}, {"agent": ("a2",)}):
@@ -113,7 +115,7 @@ async def test_the_rest_and_the_time_asked_for_have_theirs(store: ThreadStore, r
     turns = many_turns(record)
     given = much_feedback(turns)
     await write_turns(store, turns)
-    await add_feedback(store, [ReceivedFeedback(one, 1_000, n) for n, (one, _) in enumerate(given)])
+    await add_feedback(store, [ReceivedFeedback(one, LATER + n % 9, n) for n, (one, _) in enumerate(given)])
     report = await usage_report(store, UsageQuery(("thread", "model"), limit=3, feedback=NAMES))
     assert [row.other for row in report.rows] == [False] * 3 + [True]
     for name in NAMES:
@@ -130,6 +132,19 @@ async def test_the_rest_and_the_time_asked_for_have_theirs(store: ThreadStore, r
     header, *lines = csv.reader(io.StringIO(report.csv()))
     assert header[-4:] == [f"feedback_{name}_{of}" for name in NAMES for of in ("mean", "count")]
     assert {len(line) for line in lines} == {len(header)}
+
+
+async def test_what_came_before_a_report_begins_is_not_read_but_for_clocks_that_differ(
+    store: ThreadStore, record: Any
+) -> None:
+    await write_turns(store, [record("chat", seconds=1)])
+    start = 1_768_903_200_000
+    for number, at in enumerate((start - CLOCKS_MS - 1, start - CLOCKS_MS + 1, start + 1)):
+        given: FeedbackRecord = made("chat", None, {"id": str(number), "name": "helpful", "value": number})  # type: ignore[assignment]
+        await add_feedback(store, [ReceivedFeedback(given, at, number)])
+    for begin, judged in ((start, Judged(2, 3.0)), (None, Judged(3, 3.0))):
+        report = await usage_report(store, UsageQuery(start=begin, feedback=("helpful",)))
+        assert report.total.feedback["helpful"] == judged
 
 
 async def test_what_is_taken_back_or_not_asked_for_counts_nowhere(store: ThreadStore, record: Any) -> None:

@@ -47,9 +47,9 @@ async function request(path, options = {}) {
   throw problem;
 }
 
-/** A path with a query; parameters that are null or undefined are left out. */
+/** A path with a query; parameters that are null or undefined are left out, each of a list is repeated. */
 export function url(path, query = {}) {
-  const wanted = Object.entries(query).filter(([, value]) => value !== null && value !== undefined);
+  const wanted = Object.entries(query).flatMap(([name, value]) => [value].flat().map((one) => [name, one])).filter(([, one]) => one !== null && one !== undefined);
   const text = new URLSearchParams(wanted).toString();
   return text ? `${path}?${text}` : path;
 }

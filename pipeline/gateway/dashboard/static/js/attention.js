@@ -112,12 +112,13 @@ function alertCard() {
 
 function alertRow(alert, on) {
   const [name, words, threads] = FIGURES[alert.figure];
+  const judged = alert.feedback && { feedback: alert.above === null ? `${alert.feedback}<${alert.below}` : `${alert.feedback}>${alert.above}` };
   const since = Date.parse(on.since);
   const times = { from: new Date(since - alert.within_ms).toISOString(), to: new Date().toISOString() };
   const limit = alert.above === null ? `below ${words(alert.below)}` : `above ${words(alert.above)}`;
   const of = Object.entries(on.of).map(([kind, label]) => `${kind} ${label || "none"}`);
   return h(
-    "a.row", { href: api.threadsAddress({ ...on.of, ...threads, ...times }) },
+    "a.row", { href: api.threadsAddress({ ...on.of, ...threads, ...judged, ...times }) },
     h("span.chip.warn", `${alert.feedback ?? name} ${words(on.value)}`),
     h("b", alert.name),
     h("span.said", [...of, `${limit} within ${ago(alert.within_ms)}`].join(", ")),

@@ -24,7 +24,7 @@ export function style(name) {
 /**
  * kind: "area" (stacked), "bars" (stacked) or "line". format(value) -> text.
  * open(from, to, name) -> the address of what is behind a point (epoch s), of one series or null for all.
- * show({x: [epoch s], series: [{name, colour, values}], summary}) draws.
+ * show({x: [epoch s], series: [{name, colour, values, said: of all of them, or null}], summary}) draws.
  */
 export function chart({ title, kind, format, note, open }) {
   made += 1;
@@ -79,14 +79,17 @@ export function chart({ title, kind, format, note, open }) {
   function listed() {
     legend.hidden = given.series.length < 2;
     const names = given.series.map((one) => one.name).join("\n");
-    if (legend.dataset.names === names) return;
+    if (legend.dataset.names === names) {
+      given.series.forEach((one, n) => { legend.children[n].lastChild.textContent = one.said ?? ""; });
+      return;
+    }
     legend.dataset.names = names;
     fill(
       legend,
       given.series.map((one) => {
         const swatch = h("i");
         swatch.style.background = one.colour;
-        const button = h("button", { type: "button", "aria-pressed": !hidden.has(one.name) + "" }, swatch, one.name);
+        const button = h("button", { type: "button", "aria-pressed": !hidden.has(one.name) + "" }, swatch, one.name, h("span.muted", one.said ?? ""));
         button.addEventListener("click", () => {
           if (!hidden.delete(one.name)) hidden.add(one.name);
           button.setAttribute("aria-pressed", String(!hidden.has(one.name)));

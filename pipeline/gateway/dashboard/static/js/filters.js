@@ -1,4 +1,4 @@
-// Which model, agent and tenant are looked at; to choose from is what was used in the last 30 days.
+// Which model, agent, tenant and labels are looked at; to choose from is what was used in the last 30 days.
 
 import * as api from "./api.js";
 import { select } from "./controls.js";
@@ -6,14 +6,14 @@ import { h } from "./dom.js";
 
 export const KINDS = ["model", "agent", "tenant"];
 export const LABELS = ["user", "project", "branch", "environment", "tag"]; // of runs: the live figures don't know them
-const ALL = [...KINDS, ...LABELS];
+export const ALL = [...KINDS, ...LABELS];
 const MOST = 100; // of a kind
 const FRESH = 60_000; // ms
 let known = null; // {at, token, names: {kind: [name]}}
 
 /** chosen: {kind: name}. `changed(kind, name)`; an empty name is all of them. */
 export function filters(chosen, signal, changed) {
-  const fields = KINDS.map((kind) => {
+  const fields = ALL.map((kind) => {
     const names = known?.names[kind] ?? [];
     const field = h("span.filter");
     const draw = (all) => {
@@ -21,7 +21,7 @@ export function filters(chosen, signal, changed) {
       const attributes = { "aria-label": `Only one ${kind}`, "data-focus": `only ${kind}`, "data-chosen": Boolean(chosen[kind]) };
       field.hidden = options.length < 2 && !chosen[kind];
       field.replaceChildren(select(
-        [["", `All ${kind}s`], ...options.map((name) => [name, name])], chosen[kind] ?? "", (name) => changed(kind, name), attributes,
+        [["", `All ${kind === "branch" ? "branche" : kind}s`], ...options.map((name) => [name, name])], chosen[kind] ?? "", (name) => changed(kind, name), attributes,
       ));
     };
     draw(names);

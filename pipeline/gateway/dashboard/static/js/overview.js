@@ -6,13 +6,15 @@ import { chart, colour, style } from "./chart.js";
 import { segmented, select } from "./controls.js";
 import { fill, h, icon } from "./dom.js";
 import { Figures, followFigures } from "./figures.js";
-import { filters, KINDS, LABELS } from "./filters.js";
+import { ALL, filters, KINDS, LABELS } from "./filters.js";
 import { cost, count, dollars, duration, exact, rate } from "./format.js";
 import { runList } from "./runs.js";
 import { onTheme } from "./theme.js";
 import { firstSteps } from "./first_steps.js";
+import { ratedChart } from "./rated.js";
 import { makeTiles, showTiles, unknown } from "./tiles.js";
-import { arrange, PERCENTS } from "./usage_points.js";
+import { toolsView } from "./tools.js";
+import { arrange, PERCENTS, plus } from "./usage_points.js";
 
 const RANGES = [
   { id: "15m", text: "15 min", seconds: 900, bucket: "minute", every: 5 },
@@ -22,7 +24,8 @@ const RANGES = [
   { id: "7d", text: "7 days", seconds: 604_800, bucket: "hour", every: 60, merge: 4 },
   { id: "30d", text: "30 days", seconds: 2_592_000, bucket: "day", every: 60 },
 ];
-const BY = [["total", "All"], ["model", "Model"], ["agent", "Agent"], ["tenant", "Tenant"], ...LABELS.map((kind) => [kind, kind[0].toUpperCase() + kind.slice(1)])];
+const BY = [["total", "All"], ["model", "Model"], ["agent", "Agent"], ["tenant", "Tenant"], ["prompt", "Prompt"], ...LABELS.map((kind) => [kind, kind[0].toUpperCase() + kind.slice(1)])];
+const LIVE = ["total", ...KINDS]; // what the live figures can be grouped by
 const STEP = 10; // seconds of a point of the live charts
 const GROUPS = 7;
 
@@ -31,13 +34,15 @@ export function overview(main, signal, query, state) {
   const range = RANGES.find((one) => one.id === query.get("range")) ?? RANGES[0];
   const by = BY.find(([id]) => id === query.get("by"))?.[0] ?? "total";
   const figures = new Figures();
-  const live = range.id === "15m" && !LABELS.includes(by);
-  const only = Object.fromEntries(KINDS.map((kind) => [kind, query.get(kind)]).filter(([, name]) => name));
+  const only = Object.fromEntries(ALL.map((kind) => [kind, query.get(kind)]).filter(([, name]) => name));
+  const labelled = LABELS.some((kind) => only[kind]);
+  const live = range.id === "15m" && LIVE.includes(by) && !labelled;
   const tiles = makeTiles((more) => api.threadsAddress({ ...only, time: 900, ...more }));
-  const charts = makeCharts((more) => (from, to, name) => {
-    const group = by !== "total" && name !== "other" && name !== "unknown" ? { [by]: name } : {};
+  const open = (more) => (from, to, name) => {
+    const group = ALL.includes(by) && name !== "other" && name !== "unknown" ? { [by]: name } : {};
     return api.threadsAddress({ ...only, ...group, from: new Date(from * 1000).toISOString(), to: new Date(to * 1000).toISOString(), ...more });
-  });
+  };
+  const charts = makeCharts(open);
   let percent = "p95";
   let usage = null; // {x, seconds, groups, total, times: {x, groups}}
 
@@ -50,6 +55,8 @@ export function overview(main, signal, query, state) {
   const runs = runList(signal);
   const everyChart = Object.values(charts);
   const usual = h("div.stack");
+  const place = h("div.charts", everyChart.map((one) => one.element));
+  const pick = h("label.pick", { hidden: true });
   fill(
     main,
     h("div.controls", h("h1", "Overview"), filters(only, signal, (kind, name) => {
@@ -61,22 +68,27 @@ export function overview(main, signal, query, state) {
   );
   fill(
     usual,
-    h("section.tiles", { "aria-label": "Now" }, Object.values(tiles).map((tile) => tile.element)),
+    !labelled && h("section.tiles", { "aria-label": "Now" }, Object.values(tiles).map((tile) => tile.element)),
     h(
       "div.controls",
       h("h2", "Over time"),
       segmented("Time range", RANGES.map(({ id, text }) => [id, text, address(id, by, only)]), range.id),
       segmented("Group by", BY.map(([id, text]) => [id, text, address(range.id, id, only)]), by),
       picker,
+      pick,
     ),
-    h("div.charts", everyChart.map((one) => one.element)),
+    place,
+    toolsView(only, range.seconds, signal),
     attention(only, signal, runs.mark, (text) => warn("runs", text && `Silent and waiting runs are not known: ${text}`)),
     runs.element,
   );
   everyChart.forEach((one) => one.loading());
+  ratedChart({
+    tenant: only.tenant, range, by, open: open({}), charts: place, pick, signal, series: named, ask: (feedback) => report({ feedback }),
+  }).then((one) => one && everyChart.push(one));
 
   let drawnAt = 0;
-  followFigures(figures, { by: LABELS.includes(by) ? "total" : by, ...only }, () => {
+  followFigures(figures, { by: LIVE.includes(by) ? by : "total", ...Object.fromEntries(KINDS.map((kind) => [kind, only[kind]])) }, () => {
     showTiles(tiles, figures);
     runs.show(figures);
     const behind = figures.skipped
@@ -123,11 +135,15 @@ export function overview(main, signal, query, state) {
   }
 
   async function ask() {
+    const found = await report({});
+    return { ...arrange(found, range, by), times: arrange(found, { ...range, merge: 1 }, by) };
+  }
+
+  function report(more) {
     const tz = range.bucket === "day" ? Intl.DateTimeFormat().resolvedOptions().timeZone : "UTC";
     const from = new Date(Date.now() - range.seconds * 1000).toISOString();
-    const asked = { bucket: range.bucket, from, tz, limit: GROUPS, group_by: by === "total" ? null : by, ...only };
-    const report = await api.json("/v1/usage", asked, signal);
-    return { ...arrange(report, range, by), times: arrange(report, { ...range, merge: 1 }, by) };
+    const asked = { bucket: range.bucket, from, tz, limit: GROUPS, group_by: by === "total" ? null : by, ...only, ...more };
+    return api.json("/v1/usage", asked, signal);
   }
 
   function showLive() {
@@ -148,21 +164,23 @@ export function overview(main, signal, query, state) {
     one.show({ x, step: STEP, summary, series: groups.map(([name, values]) => named(name, values.map(scale))) });
   }
 
-  function named(name, values) {
-    return { name: name === "total" ? "all" : name, colour: name === "total" ? style("--accent") : colour(name), values };
+  function named(name, values, said = null) {
+    const shown = name === "total" ? "all" : by === "prompt" ? name.slice(0, 12) : name; // a prompt is named by a hash
+    return { name: shown, colour: name === "total" ? style("--accent") : colour(name), values, said };
   }
 
   function showUsage() {
     const { x, seconds, groups, total } = usage;
-    const draw = (one, value, summary) => one.show({
+    const sum = (rows, field) => rows.reduce((all, row) => plus(all, row?.[field] ?? null), null);
+    const draw = (one, field, words, summary, value = (row) => row[field]) => one.show({
       x, step: range.id, summary,
-      series: groups.map(([name, rows]) => named(name, rows.map((row, n) => (row ? value(row, seconds[n]) : 0)))),
+      series: groups.map(([name, rows]) => named(name, rows.map((row, n) => (row ? value(row, seconds[n]) : 0)), by === "total" ? null : words(sum(rows, field)))),
     });
-    draw(charts.tokens, (row, length) => row.total_tokens / length, `${count(total.total_tokens)} tokens`);
-    draw(charts.cost, (row) => row.cost_usd, cost(total.cost_usd, total.unpriced) + (total.estimated_cost_usd ? `, ≈ ${dollars(total.estimated_cost_usd)} broken off` : ""));
-    draw(charts.turns, (row) => row.turns, exact(total.turns));
+    draw(charts.tokens, "total_tokens", count, `${count(total.total_tokens)} tokens`, (row, length) => row.total_tokens / length);
+    draw(charts.cost, "cost_usd", dollars, cost(total.cost_usd, total.unpriced) + (total.estimated_cost_usd ? `, ≈ ${dollars(total.estimated_cost_usd)} broken off` : ""));
+    draw(charts.turns, "turns", exact, exact(total.turns));
     if (by !== "total") {
-      draw(charts.errors, (row) => row.interrupted, exact(total.interrupted));
+      draw(charts.errors, "interrupted", exact, exact(total.interrupted));
       return;
     }
     const values = (field) => x.map((_, n) => groups[0]?.[1][n]?.[field] ?? 0);

@@ -157,6 +157,7 @@ export async function thread(main, signal, query, state, id) {
       document: found,
       usage: usage.turns,
       steps: askedOnce(() => api.json(`${place}/steps`, whose, signal)),
+      request: (hash) => api.json(`/v1/requests/${encodeURIComponent(hash)}`, { tenant }, signal),
       signal,
       address: (turn) => address({ branch: here, turn }),
       asked: askedIn(found.turns, tenant, signal),

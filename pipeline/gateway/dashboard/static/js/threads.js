@@ -5,6 +5,7 @@ import { narrowing } from "./controls.js";
 import { fill, h } from "./dom.js";
 import { LABELS, namesUsed } from "./filters.js";
 import { count, dollars, duration, exact, inFull, many, moment, nameOf } from "./format.js";
+import { feedbackNames } from "./rated.js";
 import { threadsOrSaid } from "./search.js";
 
 const TIMES = [["", "Any time"], ["900", "Last 15 minutes"], ["3600", "Last hour"], ["86400", "Last day"], ["604800", "Last week"], ["2592000", "Last 30 days"]];
@@ -13,7 +14,7 @@ const COSTS = [["", "Any cost"], ["0.01", "From $0.01"], ["0.1", "From $0.10"], 
 // The columns: class, title, and what the gateway sorts by.
 const COLUMNS = [
   ["title", "Thread"], ["who", "Agents"], ["model", "Model"], ["turns", "Turns", "turns"], ["tokens", "Tokens", "tokens"],
-  ["cost", "Cost", "cost"], ["took", "Last turn took", "duration"], ["when", "Updated", "updated"],
+  ["cost", "Cost", "cost"], ["judgements", "Feedback"], ["took", "Last turn took", "duration"], ["when", "Updated", "updated"],
 ];
 const PAGE = 50;
 const SHOWN = 2; // labels of a kind in a line
@@ -21,7 +22,7 @@ const EVERY = 3000; // ms between two looks at what is new, while the first page
 
 export function threads(main, signal, query, state) {
   const none = Object.fromEntries(LABELS.map((kind) => [kind, ""]));
-  const empty = { ...none, search: "", agent: "", model: "", tenant: "", tool: "", status: "", cost: "", time: "", from: "", to: "", sort: "" };
+  const empty = { ...none, search: "", agent: "", model: "", tenant: "", tool: "", feedback: "", status: "", cost: "", time: "", from: "", to: "", sort: "" };
   const wanted = { ...empty, ...Object.fromEntries(query) };
   const { typed, choice, named, change } = narrowing("/threads", wanted, () => { sorted(); load(true); });
   const names = namesUsed(signal);
@@ -29,6 +30,7 @@ export function threads(main, signal, query, state) {
   const list = h("ul.rows.threads");
   const message = h("p.state", { role: "status" });
   const more = h("button.quiet", { type: "button", hidden: true }, "Load more");
+  const card = h("section.card", { "aria-label": "Threads" }, heads, list, message, h("div.foot", more));
   let cursor = null;
   let among = null; // so many threads are sorted
   let asked = null; // AbortController of the newest question
@@ -45,12 +47,13 @@ export function threads(main, signal, query, state) {
       named("Tenant", "tenant", "Any tenant", names.then((found) => found?.tenant)),
       LABELS.map((kind) => named(kind[0].toUpperCase() + kind.slice(1), kind, `Any ${kind}`, names.then((found) => found?.[kind]))),
       typed("Tool", "tool", "Name", 200),
+      named("Feedback", "feedback", "Any feedback", feedbackNames(wanted.tenant || null, signal).then((found) => found.flatMap((name) => [`${name}<0.5`, `${name}>=0.5`]))),
       choice("Status", "status", STATES),
       choice("Cost", "cost", COSTS),
       choice("Updated", "time", TIMES),
     )),
     wanted.from && h("p.note", `Threads that were there from ${inFull(wanted.from)} to ${inFull(wanted.to)}. `, h("a", { href: api.threadsAddress({ ...wanted, from: "", to: "" }) }, "At any time")),
-    h("section.card", { "aria-label": "Threads" }, heads, list, message, h("div.foot", more)),
+    card,
   );
   main.querySelector("form").addEventListener("submit", (event) => event.preventDefault());
   more.addEventListener("click", () => load(false));
@@ -106,7 +109,7 @@ export function threads(main, signal, query, state) {
   function ask(until, after = cursor) {
     return api.json("/v1/threads", {
       limit: PAGE, cursor: after, min_cost: wanted.cost || null,
-      ...Object.fromEntries(["search", "agent", "model", "tenant", "tool", "status", "sort", ...LABELS].map((name) => [name, wanted[name] || null])),
+      ...Object.fromEntries(["search", "agent", "model", "tenant", "tool", "feedback", "status", "sort", ...LABELS].map((name) => [name, wanted[name] || null])),
       since: wanted.time ? Date.now() - Number(wanted.time) * 1000 : wanted.from || null,
       begun_before: wanted.time ? null : wanted.to || null,
     }, until);
@@ -135,6 +138,8 @@ export function threads(main, signal, query, state) {
     more.hidden = !cursor;
     message.classList.remove("problem");
     heads.hidden = !list.children.length;
+    card.classList.toggle("with-feedback", threads.some((one) => one.feedback.length > 0));
+    card.classList.toggle("with-comments", Boolean(wanted.feedback));
     const narrowed = Object.entries(wanted).some(([name, value]) => value && name !== "sort");
     const said = among ? [`Sorted among the ${exact(among)} that were updated last`] : [];
     message.replaceChildren(...(list.children.length ? said : narrowed ? ["No thread is like that"] : nothingYet()));
@@ -161,7 +166,14 @@ function row(thread) {
     h("span.num.muted.turns", { title: many(thread.turns, "turn") }, exact(thread.turns)),
     h("span.num.muted.tokens", { title: thread.tokens ? `${exact(thread.tokens)} tokens` : "Nobody said how many" }, count(thread.tokens || null)),
     h("span.num.muted.cost", { title: thread.cost_usd === null ? "No price is known" : "Cost" }, dollars(thread.cost_usd)),
+    h("span.judgements", thread.feedback.map(judgement)),
     h("span.num.muted.took", duration(thread.duration_ms)),
     h("time.num.muted.when", { datetime: new Date(thread.updated_at).toISOString(), title: inFull(thread.updated_at) }, moment(thread.updated_at)),
   ));
+}
+
+/** What was said, with the comment where the list is of such feedback (style.css). */
+function judgement({ name, value, comment, by }) {
+  const words = { true: "yes", false: "no" }[value] ?? String(value);
+  return h("span.judgement", { title: [by, comment].filter(Boolean).join(": ") }, h(value === false ? "span.chip.bad" : "span.chip", `${name}: ${words}`), comment && h("span.muted.comment", comment));
 }

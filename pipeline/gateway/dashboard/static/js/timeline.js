@@ -1,13 +1,18 @@
 // Where the time of a turn went: its calls of models and of tools on a line of time, sub-agents' below the call that began them.
 
-import { h } from "./dom.js";
+import { fill, h } from "./dom.js";
 import { duration, many } from "./format.js";
 
-/** `load()`: the steps of all turns by id, asked for once somebody looks. Rows out of sight are not drawn (style.css). */
-export function timelineView(load, turn) {
+/**
+ * `load()`: the steps of all turns by id, asked for once somebody looks; `asked(hash)`: the body of a request. Rows out of
+ * sight are not drawn (style.css).
+ */
+export function timelineView(load, asked, turn) {
   return folded("Timeline", "models and tools", load, (steps) => {
     const rows = flat(steps[turn] ?? []);
-    return [drawn(rows), `${many(rows.length, "step")}. A dot marks what has no known end; the faint part of a model's line is the wait for its first token.`];
+    const unknown = rows.filter(({ kind, request }) => kind === "model" && !request).length;
+    const said = `${many(rows.length, "step")}. A dot marks what has no known end; the faint part of a model's line is the wait for its first token.`;
+    return [drawn(rows, asked), unknown ? `${said} Which tools could be called is not known of ${many(unknown, "call")}.` : said];
   });
 }
 
@@ -61,7 +66,7 @@ function extent(steps) {
   return times.reduce(({ from, to }, time) => ({ from: Math.min(from, time), to: Math.max(to, time) }), { from: Infinity, to: -Infinity });
 }
 
-function drawn(rows) {
+function drawn(rows, asked) {
   const { from, to } = extent(rows);
   const share = (time) => (to > from ? (time - from) / (to - from) : 0);
   return rows.map((step, n) => {
@@ -82,6 +87,48 @@ function drawn(rows) {
     const name = h("span.step-name", h("span.cut", step.name ?? step.kind), bad && h("span.chip.warn", step.status));
     name.style.paddingInlineStart = `${step.depth * 12}px`;
     const took = step.end !== null && step.start !== null ? duration(step.end - step.start) : "";
-    return h("li", h("span.num.muted", String(n + 1)), name, line, h("span.num", took));
+    const offered = step.request && offeredTools(step, calledBy(rows, n), asked);
+    if (offered) name.append(offered.button);
+    return h("li", h("span.num.muted", String(n + 1)), name, line, h("span.num", took), offered?.list);
   });
+}
+
+/** How often the response of row `n` calls each tool. */
+function calledBy(rows, n) {
+  const called = new Map();
+  for (const { kind, name, depth } of rows.slice(n + 1)) {
+    if (depth < rows[n].depth || (depth === rows[n].depth && kind === "model")) break;
+    if (depth === rows[n].depth) called.set(name, (called.get(name) ?? 0) + 1);
+  }
+  return called;
+}
+
+/** A button that shows the tools that a step could call, numbered as the model was told them, and which it called. */
+function offeredTools({ request }, called, asked) {
+  const list = h("ol.offered", { hidden: true, "aria-label": "Tools of this step" });
+  const button = h("button.quiet.small", { type: "button", "aria-expanded": "false" }, "Tools");
+  button.addEventListener("click", async () => {
+    list.hidden = !list.hidden;
+    button.setAttribute("aria-expanded", String(!list.hidden));
+    if (list.children.length) return;
+    try {
+      const names = toolNames(await asked(request));
+      fill(list, names.map((name) => h("li", called.has(name) ? h("b", name) : name, called.has(name) && h("span.chip.live", called.get(name) > 1 ? `called ${called.get(name)} times` : "called"))));
+      if (!names.length) fill(list, h("li.none", "It could call none"));
+    } catch (error) {
+      fill(list, h("li.none.problem", error.message));
+    }
+  });
+  return { button, list };
+}
+
+/** The names of the tools in a request's body, in the form of any provider; a provider's own tools by their type. */
+function toolNames(body) {
+  const inner = body.request ?? body;
+  const all = [inner.tools, inner.functions, inner.toolConfig?.tools].find(Array.isArray) ?? [];
+  return all.flatMap((tool) => {
+    const declared = tool?.functionDeclarations ?? tool?.function_declarations;
+    if (Array.isArray(declared)) return declared.map(({ name }) => name);
+    return tool?.function?.name ?? tool?.toolSpec?.name ?? tool?.name ?? tool?.type ?? Object.keys(tool ?? {})[0] ?? [];
+  }).map(String);
 }

@@ -68,7 +68,7 @@ function answer(turn, below, view) {
     view.judged(turn),
     below.length > 0 && h("div.below", { role: "group", "aria-label": "Sub-agents" }, below.map((one) => turnView(one, view))),
     mine?.steps.length > 1 && stepsView(mine.steps),
-    view.steps && timelineView(view.steps, turn["meta:turn_id"]),
+    view.steps && timelineView(view.steps, view.request, turn["meta:turn_id"]),
     h(
       "footer",
       end && h("span", duration(Date.parse(end) - Date.parse(turn.started_at))),

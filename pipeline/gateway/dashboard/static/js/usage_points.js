@@ -34,7 +34,7 @@ export function arrange(report, range, by) {
 }
 
 /** A sum of what is known; null where nothing is. */
-function plus(a, b) {
+export function plus(a, b) {
   return a === null && b === null ? null : (a ?? 0) + (b ?? 0);
 }
 
@@ -46,5 +46,14 @@ function merged(a, b) {
     turns: a.turns + b.turns,
     interrupted: a.interrupted + b.interrupted,
     errors: a.errors + b.errors,
+    feedback: a.feedback && rated(a.feedback, b.feedback),
   };
+}
+
+/** The means of both, by the name of the feedback. */
+function rated(a, b) {
+  return Object.fromEntries(Object.keys(a).map((name) => {
+    const count = a[name].count + b[name].count;
+    return [name, { count, mean: count ? (a[name].mean * a[name].count + b[name].mean * b[name].count) / count : null }];
+  }));
 }

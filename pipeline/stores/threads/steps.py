@@ -1,0 +1,99 @@
+"""Where the time of turns went, and which tools were called in the newest turns: derived from their records."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Final
+
+from sqlalchemy import select
+
+from pipeline.stores.database.ids import first_id
+from pipeline.stores.database.keys import LARGEST
+from pipeline.stores.database.schema import threads, turns
+from pipeline.stores.database.sending import certain
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.list_statements import ListQuery, conditions
+from pipeline.stores.threads.pages import derived_of
+from pipeline.stores.threads.reading import spawned_threads
+from pipeline.stores.threads.rows import AGENT, record_of
+from pipeline.turns.steps import nested, spawned_by, steps_of
+from topics.json_text import Fields
+from topics.thread_key import ThreadKey
+from topics.turn_record import TurnRecord
+
+READ: Final = 10_000  # turns, the newest, in which calls of tools are counted
+PIECE: Final = 200  # records that are read at once
+GOOD: Final = ("complete", "success")
+OPEN: Final = "unanswered"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolUse:
+    """The calls of a tool, and those of them that failed, or that nothing answered.
+
+    `took_p95_ms`: of those whose time is known, by nearest rank; None of none.
+    """
+
+    tool: str
+    calls: int
+    failed: int
+    unanswered: int
+    took_p95_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolsUsed:
+    """Tools, those with most failures first; `turns`: how many of agents were read."""
+
+    tools: list[ToolUse]
+    turns: int
+
+
+async def thread_steps(store: ThreadStore, key: ThreadKey) -> dict[str, list[Fields]]:
+    """Return the steps of each agent's turn by its id, with a sub-agent's steps below the call that began it."""
+    spawned: dict[str, list[Fields]] = {}
+    for child in await spawned_threads(store, key):
+        async for _, name, steps in derived_of(store, child.key, _timed):
+            if name is not None:
+                spawned.setdefault(name, []).extend(steps)
+    timed = derived_of(store, key, _timed)
+    return {turn_id: nested(steps, spawned) async for turn_id, _, steps in timed if steps}
+
+
+def _timed(record: TurnRecord) -> tuple[str, str | None, list[Fields]]:
+    return record["turn_id"], spawned_by(record), steps_of(record)
+
+
+async def tools_called(store: ThreadStore, wanted: ListQuery) -> ToolsUsed:
+    """Return the tools that the newest READ turns call; `wanted`: in which threads, and `since` when."""
+    calls = defaultdict[str, list[Fields]](list)
+    query = select(turns.c.id, turns.c.record).join(threads, turns.c.thread == threads.c.id)
+    query = query.where(turns.c.role == AGENT, turns.c.id >= first_id(wanted.since or 0), *conditions(wanted))
+    last, count = first_id(LARGEST), 0
+
+    def add(records: Iterable[bytes]) -> None:
+        for step in chain.from_iterable(steps_of(record_of(record)) for record in records):
+            if step["kind"] == "tool":
+                calls[str(step["name"] or "")].append({name: step[name] for name in ("status", "start", "end")})
+
+    while count < READ:
+        async with store.reading() as connection:
+            await certain(connection)
+            piece = query.where(turns.c.id < last).order_by(turns.c.id.desc()).limit(min(PIECE, READ - count))
+            rows = (await connection.execute(piece)).all()
+        if not rows:
+            break
+        await asyncio.to_thread(add, [row.record for row in rows])
+        last, count = rows[-1].id, count + len(rows)
+    used = [_used(tool, some) for tool, some in calls.items()]
+    return ToolsUsed(sorted(used, key=lambda use: (-use.failed, -use.calls, use.tool)), count)
+
+
+def _used(tool: str, calls: Sequence[Fields]) -> ToolUse:
+    took = sorted(call["end"] - call["start"] for call in calls if None not in (call["start"], call["end"]))
+    p95 = took[(len(took) * 95 + 99) // 100 - 1] if took else None
+    statuses = [call["status"] for call in calls]
+    failed = sum(status not in (*GOOD, OPEN) for status in statuses)
+    return ToolUse(tool, len(calls), failed, statuses.count(OPEN), p95)
