@@ -36,13 +36,13 @@ async def has(http: httpx.AsyncClient, action: str) -> bool:
 async def test_what_was_done_is_stored_before_the_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audit_trail, "WRITE_INTERVAL", 60.0)
     tokens = Tokens()
-    async with running(settings_of(tmp_path, tokens, webhooks=SecretStr("[]"))) as gateway:
-        async with client(gateway.url, tokens.acme) as acme:
-            await acme.post("/v1/tokens", json={"name": "ci", "scopes": ["read"]})
-            await acme.post("/v1/webhooks", json={"url": "https://hooks.example/", "events": ["turn.completed"]})
-            await acme.get("/v1/usage", params={"format": "csv"})
-            told = [entry["action"] for entry in reversed(await entries(acme))]
-            assert told == ["token.make", "webhook.add", "usage.export"]
+    settings = settings_of(tmp_path, tokens, webhooks=SecretStr("[]"))
+    async with running(settings) as gateway, client(gateway.url, tokens.acme) as acme:
+        await acme.post("/v1/tokens", json={"name": "ci", "scopes": ["read"]})
+        await acme.post("/v1/webhooks", json={"url": "https://hooks.example/", "events": ["turn.completed"]})
+        await acme.get("/v1/usage", params={"format": "csv"})
+        told = [entry["action"] for entry in reversed(await entries(acme))]
+    assert told == ["token.make", "webhook.add", "usage.export"]
 
 
 async def test_what_a_token_did_and_was_refused(tmp_path: Path) -> None:
