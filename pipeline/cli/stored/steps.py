@@ -9,15 +9,13 @@ from rich.table import Table
 from rich.text import Text
 
 from pipeline.cli.options import Moment
-from pipeline.cli.output import many, wide_console
+from pipeline.cli.output import UNKNOWN, many, wide_console
 from pipeline.cli.stored import selection
 from pipeline.cli.stored.thread_view import plain
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads.list_statements import ListQuery
 from pipeline.stores.threads.steps import GOOD, thread_steps, tools_called
 from topics import json_text
-
-UNKNOWN = "–"
 
 
 @click.command(short_help="Show where the time of each turn went.")

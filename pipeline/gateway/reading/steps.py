@@ -36,7 +36,7 @@ async def read_tools(
 ) -> stored_steps.ToolsUsed:
     """Count the calls of each tool in the newest 10,000 turns of agents, since a time, of the chosen threads.
 
-    Those with most failures are first; `turns` is the number of turns that were read.
+    Those with most failures are first, 1,000 at most; `turns` is how many turns were read, fewer where they are large.
     """
     bounded = principal.bounded(query.tenant)
     async with slots.searches.taken(bounded):

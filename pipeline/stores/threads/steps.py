@@ -11,6 +11,7 @@ from sqlalchemy import select
 
 from pipeline.stores.database.ids import first_id
 from pipeline.stores.database.keys import LARGEST
+from pipeline.stores.database.packing import size_of
 from pipeline.stores.database.schema import threads, turns
 from pipeline.stores.database.sending import certain
 from pipeline.stores.database.store import ThreadStore
@@ -24,6 +25,8 @@ from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
 
 READ: Final = 10_000  # turns, the newest, in which calls of tools are counted
+READ_BYTES: Final = 67_108_864  # or so many of their records: those of usual turns are a third of that
+LISTED: Final = 1_000  # tools
 PIECE: Final = 200  # records that are read at once
 GOOD: Final = ("complete", "success")
 OPEN: Final = "unanswered"
@@ -67,18 +70,20 @@ def _timed(record: TurnRecord) -> tuple[str, str | None, list[Fields]]:
 
 
 async def tools_called(store: ThreadStore, wanted: ListQuery) -> ToolsUsed:
-    """Return the tools that the newest READ turns call; `wanted`: in which threads, and `since` when."""
-    calls = defaultdict[str, list[Fields]](list)
+    """Return the tools that the newest READ turns call, or fewer large ones; `wanted`: which threads, `since` when."""
+    calls = defaultdict[str, list[tuple[str, int | None]]](list)  # by tool, the status of each and its time
     query = select(turns.c.id, turns.c.record).join(threads, turns.c.thread == threads.c.id)
     query = query.where(turns.c.role == AGENT, turns.c.id >= first_id(wanted.since or 0), *conditions(wanted))
-    last, count = first_id(LARGEST), 0
+    last, count, size = first_id(LARGEST), 0, 0
 
     def add(records: Iterable[bytes]) -> None:
         for step in chain.from_iterable(steps_of(record_of(record)) for record in records):
             if step["kind"] == "tool":
-                calls[str(step["name"] or "")].append({name: step[name] for name in ("status", "start", "end")})
+                start, end = step["start"], step["end"]
+                took = None if start is None or end is None else end - start
+                calls[str(step["name"] or "")].append((step["status"], took))
 
-    while count < READ:
+    while count < READ and size < READ_BYTES:
         async with store.reading() as connection:
             await certain(connection)
             piece = query.where(turns.c.id < last).order_by(turns.c.id.desc()).limit(min(PIECE, READ - count))
@@ -86,14 +91,14 @@ async def tools_called(store: ThreadStore, wanted: ListQuery) -> ToolsUsed:
         if not rows:
             break
         await asyncio.to_thread(add, [row.record for row in rows])
-        last, count = rows[-1].id, count + len(rows)
+        last, count, size = rows[-1].id, count + len(rows), size + sum(size_of(row.record) for row in rows)
     used = [_used(tool, some) for tool, some in calls.items()]
-    return ToolsUsed(sorted(used, key=lambda use: (-use.failed, -use.calls, use.tool)), count)
+    return ToolsUsed(sorted(used, key=lambda use: (-use.failed, -use.calls, use.tool))[:LISTED], count)
 
 
-def _used(tool: str, calls: Sequence[Fields]) -> ToolUse:
-    took = sorted(call["end"] - call["start"] for call in calls if None not in (call["start"], call["end"]))
+def _used(tool: str, calls: Sequence[tuple[str, int | None]]) -> ToolUse:
+    took = sorted(time for _, time in calls if time is not None)
     p95 = took[(len(took) * 95 + 99) // 100 - 1] if took else None
-    statuses = [call["status"] for call in calls]
+    statuses = [status for status, _ in calls]
     failed = sum(status not in (*GOOD, OPEN) for status in statuses)
     return ToolUse(tool, len(calls), failed, statuses.count(OPEN), p95)
