@@ -176,6 +176,7 @@ def test_a_process_that_ends_leaves_all_that_it_has_spooled_to_the_next(
         numbers = await put_all(delivery, pauses)
         if not killed:
             assert await delivery.close(0.0) == 0
+            assert delivery.waiting == 0, "what is left is in the spool, and is counted there"
             return numbers, set()
         delivery._task.cancel()
         os.close(spool._lock)

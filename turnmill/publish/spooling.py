@@ -99,9 +99,10 @@ class Spooling:
 
     def close(self) -> int:
         """Write the records that are only in memory to the spool, and close it. Return how many were lost."""
-        lost = sum(self._write(parcel.key, parcel.value) is None for parcel in list(self._transit.memory_only()))
+        for parcel in list(self._transit.memory_only()):
+            parcel.record_end = self._write(parcel.key, parcel.value)
         self._spool.close()
-        return lost
+        return sum(1 for _ in self._transit.memory_only())
 
     def _look_at_the_oldest(self) -> None:
         oldest = self._transit.oldest()

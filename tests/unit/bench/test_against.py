@@ -1,5 +1,9 @@
 """Another revision beside today's: its table, its verdicts, and that each row is measured."""
 
+import json
+import os
+import subprocess
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,6 +14,7 @@ from click.testing import CliRunner
 from tests.bench import against, probes
 from tests.bench.against import LOADS, ROWS, Compared, Figures, Row, Side, compared
 from tests.bench.command import bench
+from tests.support.places import ROOT
 from turnmill.errors import CallerError
 
 SMALL = {"bare": 10, "indexed": 10, "long": 60, "tick": 20, "open": 3000}
@@ -56,7 +61,11 @@ def test_a_row_may_be_of_todays_figures_alone() -> None:
 
 @pytest.mark.parametrize("name", probes.PROBES)
 def test_each_measurement_has_the_figures_of_its_rows(name: str) -> None:
-    measured = probes.main(name, SMALL[name])
+    command = [sys.executable, "-P", probes.__file__, name, str(SMALL[name])]  # alone: it measures memory, too
+    told = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, check=True
+    )
+    measured = json.loads(told.stdout)
     rows = [row for row in ROWS if row.measured_by == name]
     assert {figure for row in rows for figure in (row.figure, row.of) if figure is not None} == measured.keys()
     assert all(value > 0 for value in measured.values())
