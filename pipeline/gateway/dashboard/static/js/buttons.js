@@ -4,12 +4,12 @@ import { h, icon, save } from "./dom.js";
 
 const SHOWN = 2000; // ms for which a button says what it has done
 
-/** Opens all that is folded, or closes it. */
-export function foldButton(place) {
+/** Opens all that is folded in these places, or closes it. */
+export function foldButton(...places) {
   const label = h("span", "Unfold all");
   const button = h("button.quiet.small", { type: "button", "data-key": "e" }, icon("fold"), label);
   button.addEventListener("click", () => {
-    const folds = [...place.querySelectorAll("details.fold")];
+    const folds = places.flatMap((place) => [...place.querySelectorAll("details.fold")]);
     const open = folds.some((one) => !one.open);
     for (const one of folds) one.open = open;
     label.textContent = open ? "Fold all" : "Unfold all";

@@ -194,7 +194,7 @@ export async function thread(main, signal, query, state, id) {
       h(
         "div.actions",
         find,
-        foldButton(turns),
+        foldButton(overview, turns),
         copyButton("Copy link", () => `${location.origin}${location.pathname}${api.threadAddress(found.thread_id, tenant)}`),
         copyButton("Copy as Markdown", async () => asMarkdown(isPart ? await api.json(place, { ...whose, ...branch }, signal) : found, title)),
         saveButton("Save as JSON", `${found.thread_id}.json`, () => api.blob(place, whose, signal)),
