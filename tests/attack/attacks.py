@@ -16,6 +16,9 @@ from tests.attack import (
     local,
     losing,
     machine,
+    machine_others,
+    machine_outside,
+    machine_topics,
     names,
     poison,
     programs,
@@ -55,4 +58,7 @@ ATTACKS: Final[tuple[Attack, ...]] = (
     *reading.ATTACKS,
     *losing.ATTACKS,
     *machine.ATTACKS,
+    *machine_others.ATTACKS,
+    *machine_outside.ATTACKS,
+    *machine_topics.ATTACKS,
 )

@@ -9,17 +9,27 @@ import asyncio
 import json
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import httpx
 
 from pipeline.policies.pools import CLAIMS, COMMANDS
-from tests.attack.attack import Attack
-from tests.attack.commanding import AT_ONCE, NESTED, export_is_noted, opened
+from tests.attack.commanding import NESTED, export_is_noted, opened
 from tests.attack.cost import MIB, bounded
-from tests.attack.erasing import SETTINGS
+from tests.attack.machine_doors import (
+    AS_JSON,
+    Door,
+    Doors,
+    attacks,
+    doors_of,
+    filled,
+    first_lines,
+    many,
+    reading,
+    status_of,
+    where,
+)
 from tests.attack.poison import record
 from tests.attack.stage import Stage, spoken
 from tests.support.gateways import client
@@ -32,94 +42,6 @@ HELD: Final = COMMANDS.size + CLAIMS.size  # bytes of what is asked for, whoever
 READER: Final = MIB  # bytes of a stream that nobody reads
 ODD: Final[tuple[Any, ...]] = (None, True, 0, -1, 1e308, 2**63, "", "x", "\ud800", [], {}, [[]], {"a": {}})
 LONG: Final = "x" * 4_000
-
-
-class Door(NamedTuple):
-    """An operation. `flags`: its boolean parameters; `schema`: of its JSON body; `endless`: its stream never ends."""
-
-    method: str
-    path: str
-    needs: frozenset[str]
-    flags: tuple[str, ...]
-    schema: Mapping[str, Any] | None
-    endless: bool
-
-
-class Doors:
-    """The doors of a gateway, and bodies that fit them."""
-
-    def __init__(self, document: Mapping[str, Any]) -> None:
-        self._types = document["components"]["schemas"]
-        self.every = [self._door(path, *pair) for path, pairs in document["paths"].items() for pair in pairs.items()]
-
-    def writing(self, *scopes: str) -> list[Door]:
-        """Those that take JSON, of these scopes; by default of all."""
-        taking = [door for door in self.every if door.schema is not None and door.method != "get"]
-        return [door for door in taking if not scopes or door.needs & {*scopes}]
-
-    def body(self, door: Door, text: str, value: Any) -> dict[str, Any]:
-        """A body with this text wherever a text may stand, and this value wherever any may."""
-        fields = self._resolved(door.schema or {}).get("properties", {})
-        made = {name: self._sample(schema, text, value) for name, schema in fields.items()}
-        return {name: sample for name, sample in made.items() if sample is not None}
-
-    def fields(self, door: Door) -> list[str]:
-        return list(self._resolved(door.schema or {}).get("properties", {}))
-
-    def _sample(self, schema: Mapping[str, Any], text: str, value: Any) -> Any:
-        schema = self._resolved(schema)
-        if "enum" in schema:
-            return schema["enum"][0]
-        match schema.get("type"):
-            case "string":
-                return None if {"format", "pattern"} & schema.keys() else text[: schema.get("maxLength", len(text))]
-            case "boolean":
-                return True
-            case "integer" | "number":
-                return schema.get("minimum", 1)
-            case "array":
-                return [self._sample(schema["items"], text, value)]
-            case "object":
-                return {}
-        return value
-
-    def _resolved(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
-        if "$ref" in schema:
-            return self._types[schema["$ref"].rpartition("/")[2]]
-        wide = [kind for kind in schema.get("anyOf", ()) if kind.get("type") != "null"]
-        return self._resolved(wide[-1]) if wide else schema
-
-    def _door(self, path: str, method: str, operation: Mapping[str, Any]) -> Door:
-        named = [one for one in operation.get("parameters", ()) if one["in"] == "query"]
-        flags = tuple(one["name"] for one in named if one["schema"].get("type") == "boolean")
-        body = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
-        answers = operation["responses"].get("200", {}).get("content", {})
-        needs = frozenset(scope for need in operation.get("security", ()) for scope in need.get("token", ()))
-        return Door(method, path, needs, flags, body.get("schema"), "text/event-stream" in answers)
-
-
-async def doors_of(stage: Stage) -> Doors:
-    return Doors((await stage.operator.get("/openapi.json")).json())
-
-
-def filled(door: Door, thread: str, number: int = 0) -> str:
-    """A door's path: of this thread, its run r1, and an id of this number for all else."""
-    ids = {"thread_id": thread, "run_id": "r1", "sha256": "0" * 64, "partition": "0", "offset": str(number)}
-    names = [part[1:-1] for part in door.path.split("/") if part.startswith("{")]
-    return door.path.format_map({name: ids.get(name, f"q{number}") for name in names})
-
-
-async def many(caller: httpx.AsyncClient, door: Door, thread: str, body: Mapping[str, Any], times: int) -> set[int]:
-    """Knock so many times, several at once -> the statuses."""
-    slots = asyncio.Semaphore(AT_ONCE)
-    content = json.dumps(body).encode()
-
-    async def knock(number: int) -> int:
-        async with slots:
-            answer = await caller.request(door.method, filled(door, thread, number), content=content, headers=AS_JSON)
-        return answer.status_code
-
-    return {*await asyncio.gather(*map(knock, range(times)))}
 
 
 async def large(stage: Stage) -> None:
@@ -158,9 +80,13 @@ async def repeated(stage: Stage) -> None:
         known = await stage.acme.get(f"/v1/commands/{command}")
         if known.status_code != 200:
             wrong.append(f"{name}: another tenant's is forgotten ({known.status_code})")
-    seen = await first_lines(stage.acme, "/v1/control", 2 * len(first))
-    stops = [command for name, command in first.items() if name.endswith("/stop")]
-    wrong += [f"{command}: not among the first commands" for command in stops if not any(command in x for x in seen)]
+    token = stage.acme.headers["Authorization"].removeprefix("Bearer ")
+    async with stage.another_gateway(gateway_tokens=stage.settings.gateway_tokens) as url, client(url, token) as anew:
+        for caller, when in ((stage.acme, ""), (anew, ", behind a restart")):
+            seen = await first_lines(caller, "/v1/control", 2 * len(first))
+            stops = {name: command for name, command in first.items() if name.endswith("/stop")}
+            lost = [name for name, command in stops.items() if not any(command in line for line in seen)]
+            wrong += [f"{name}: not among the first commands{when}" for name in lost]
     for door in doors.writing("control"):
         if filled(door, "", 1) != filled(door, "", 2):
             again = await stage.acme.request(door.method, filled(door, mine), json=doors.body(door, "second", True))
@@ -178,21 +104,6 @@ async def refused_later(stage: Stage, door: Door, answer: httpx.Response) -> lis
             return []
         await asyncio.sleep(0.5)
     return [f"{door.method} {door.path}: the second counts as the first"]
-
-
-async def first_lines(caller: httpx.AsyncClient, path: str, count: int) -> list[str]:
-    """The first events of a stream, as many as come within ten seconds."""
-    seen: list[str] = []
-    try:
-        async with asyncio.timeout(10), caller.stream("GET", path) as answer:
-            async for line in answer.aiter_lines():
-                if line.startswith("data: "):
-                    seen.append(line)
-                if len(seen) == count:
-                    break
-    except TimeoutError:
-        pass
-    return seen
 
 
 async def amplified(stage: Stage) -> None:
@@ -227,8 +138,10 @@ async def strangers(stage: Stage) -> None:
     await stage.is_whole(said)
     guarded = [door for door in doors.every if door.needs]
     async with client(stage.url, "nobody") as nobody:
-        for door in guarded:
-            statuses = await many(nobody, door, "t", {}, 1 + OTHERS // len(guarded))
+        times = 1 + OTHERS // len(guarded)
+        for door, statuses in zip(
+            guarded, await asyncio.gather(*(many(nobody, door, "t", {}, times) for door in guarded)), strict=True
+        ):
             assert statuses == {401}, f"{door.method} {door.path}: {statuses}"
     assert (await stage.acme.get(f"/v1/threads/{said.thread}?format=vercel-ai")).status_code == 200
     await export_is_noted(stage, said)
@@ -260,15 +173,6 @@ async def unanswered(caller: httpx.AsyncClient, doors: Doors, made: Door, answer
     return [x for door, path in checks if (x := await status_of(caller, door, path))]
 
 
-async def status_of(caller: httpx.AsyncClient, door: Door, path: str) -> str:
-    answer = await caller.get(path)
-    return f"{door.method} {door.path}: {answer.status_code}" if answer.status_code >= 500 else ""
-
-
-def reading(doors: Doors) -> Iterator[Door]:
-    return (door for door in doors.every if door.method == "get" and not door.endless and door.needs)
-
-
 async def left(stage: Stage) -> None:
     """A word at each door, in a thread that is erased: it is in no answer then, and not behind a restart."""
     doors, mark = await doors_of(stage), f"mark{uuid.uuid4().hex}"
@@ -285,14 +189,6 @@ async def left(stage: Stage) -> None:
     async with stage.another_gateway(gateway_tokens=stage.settings.gateway_tokens) as url, client(url, token) as evil:
         wrong += [f"{x}, behind a restart" for x in await where(evil, doors, thread, mark)]
     assert not wrong, "\n".join(wrong)
-
-
-async def where(caller: httpx.AsyncClient, doors: Doors, thread: str, mark: str) -> list[str]:
-    """The doors whose answers have a word."""
-    said = [door for door in reading(doors) if mark in (await caller.get(filled(door, thread))).text]
-    streams = [door for door in doors.every if door.endless and "thread_id" not in door.path]
-    said += [door for door in streams if any(mark in line for line in await first_lines(caller, door.path, 100))]
-    return [f"{door.method} {door.path} has a word of an erased thread" for door in said]
 
 
 async def unread(stage: Stage) -> None:
@@ -331,25 +227,15 @@ async def named(stage: Stage) -> None:
     assert not wrong, "\n".join(wrong)
 
 
-AS_JSON: Final = {"Content-Type": "application/json"}
-
-
-def attacks(abuses: Iterable[tuple[str, Any, str]]) -> Iterator[Attack]:
-    for name, run, may_not in abuses:
-        yield Attack(f"machine: {name}", (run.__doc__ or "").strip(), may_not, run, SETTINGS)
-
-
-ATTACKS: Final = tuple(
-    attacks(
-        (
-            ("large", large, "fill or hold the gateway, now or at its next start"),
-            ("repeated", repeated, "make another tenant's requests forgotten, or later than its own"),
-            ("amplified", amplified, "fill or hold the gateway"),
-            ("strangers", strangers, "keep what is done out of the audit log"),
-            ("odd", odd, "make a door answer 500"),
-            ("left behind", left, "be found once its thread is erased"),
-            ("unread", unread, "fill the gateway"),
-            ("named", named, "change what somebody else has written"),
-        )
+ATTACKS: Final = attacks(
+    (
+        ("large", large, "fill or hold the gateway, now or at its next start"),
+        ("repeated", repeated, "make another tenant's requests forgotten, or later than its own"),
+        ("amplified", amplified, "fill or hold the gateway"),
+        ("strangers", strangers, "keep what is done out of the audit log"),
+        ("odd", odd, "make a door answer 500"),
+        ("left behind", left, "be found once its thread is erased"),
+        ("unread", unread, "fill the gateway"),
+        ("named", named, "change what somebody else has written"),
     )
 )
