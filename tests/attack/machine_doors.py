@@ -133,18 +133,12 @@ def forms(text: str) -> tuple[str, ...]:
 
 
 async def given(
-    caller: httpx.AsyncClient,
-    doors: Doors,
-    door: Door,
-    thread: str,
-    text: str,
-    number: int = 0,
-    form: int | None = None,
+    caller: httpx.AsyncClient, doors: Doors, door: Door, thread: str, text: str, number: int = 0
 ) -> dict[str, Any]:
-    """Leave a text at a door, in a form or whichever it takes -> its answer; an empty one where it takes none."""
+    """Leave a text at a door, in the form that it takes -> its answer; an empty one where it takes none."""
     headers = dict.fromkeys(door.headers, text)
-    for said in forms(text) if form is None else (forms(text)[form],):
-        body = doors.least(door, said, said)
+    for form in forms(text):
+        body = doors.least(door, form, form)
         answer = await caller.request(door.method, filled(door, thread, number), json=body, headers=headers)
         if answer.status_code < 300:
             return dict(answer.json())

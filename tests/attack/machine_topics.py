@@ -22,8 +22,8 @@ from turnmill.clock import now_ms
 MONTH: Final = 30 * 86_400.0  # seconds
 BACK: Final = 3_600_000  # ms
 STAMPED: Final = "message.timestamp.type"
-LARGE: Final = 200  # answers of 60 KB
-SMALL: Final = 1_150
+LARGE: Final = 200  # of 60 KB at each door
+SMALL: Final = 600
 GROWTH: Final = 60  # MiB that a program may take more for what others have written
 SLOWER: Final = 4.0  # seconds
 MINUTES: Final = (0, 11)  # by which the clock of a program is ahead
@@ -38,13 +38,18 @@ async def backwards(stage: Stage) -> None:
     assert done[0] == done[1], f"with the clock gone back, {done[0] ^ done[1]} is otherwise"
 
 
+async def write(stage: Stage, doors: Doors, thread: str, word: str) -> None:
+    """Leave a word at each door."""
+    for door in doors.writing():
+        await given(stage.acme, doors, door, thread, word)
+
+
 async def changed(stage: Stage, doors: Doors, ahead: int) -> set[tuple[str, str, str]]:
     """Write what topics say of a thread once more, with other words -> topic, door, and which words it shows then."""
     said = await stage.speak()
     await stage.is_whole(said)
     word, other = mark(), mark()
-    for door in doors.writing():
-        await given(stage.acme, doors, door, said.thread, word)
+    await write(stage, doors, said.thread, word)
     await stage.all_read()
     await configured(stage, "CreateTime")
     producer = AIOKafkaProducer(bootstrap_servers=stage.settings.broker_list)
@@ -81,13 +86,13 @@ async def unread(stage: Stage) -> None:
     await asyncio.sleep(2)  # offsets are committed
     stage.worker.end()
     await stage.speak()
-    for door in doors.writing():
-        await given(stage.acme, doors, door, said.thread, mark())
+    await write(stage, doors, said.thread, mark())
     for topic in CATALOG:
         await removed(stage, topic)
     for _ in range(2):
         await stage.worker.start().url()
         await stage.is_whole(await stage.speak())
+        await write(stage, doors, said.thread, mark())  # so that every role goes on
         await stage.all_read()
         findings = json.loads((await stage.command("doctor", "--json"))[1])
         told = [one for one in findings if one["level"] != "ok" and "removed" in one["seen"]]
@@ -137,8 +142,7 @@ async def ahead(stage: Stage) -> None:
     said = await stage.speak()
     await stage.is_whole(said)
     word = mark()
-    for door in doors.writing():
-        await given(stage.acme, doors, door, said.thread, word)
+    await write(stage, doors, said.thread, word)
     await stage.all_read()
     before = await shown(stage, doors, said.thread, word)
     await stopped(stage.worker)
