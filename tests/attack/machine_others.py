@@ -42,11 +42,13 @@ def mark() -> str:
     return f"mark{uuid.uuid4().hex}"
 
 
-async def answers(caller: httpx.AsyncClient, doors: Doors, thread: str) -> dict[str, tuple[int, str]]:
-    """What each door that reads says, plainly and by each of its flags -> by path, the first status and all texts."""
+async def answers(
+    caller: httpx.AsyncClient, doors: Doors, thread: str, *, flagged: bool = False
+) -> dict[str, tuple[int, str]]:
+    """What each door that reads says, and by each of its flags -> by path, the plain status and all texts."""
     found = {}
     for door in reading(doors):
-        asked = [{}, *({flag: "true"} for flag in door.flags)]
+        asked = [{}, *({flag: "true"} for flag in door.flags if flagged)]
         told = [await caller.get(filled(door, thread), params=query) for query in asked]
         found[door.path] = (told[0].status_code, "\n".join(answer.text for answer in told))
     return found

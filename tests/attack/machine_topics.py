@@ -63,7 +63,7 @@ async def changed(stage: Stage, doors: Doors, ahead: int) -> set[tuple[str, str,
                     name = topic.full_name(stage.settings.topic_prefix)
                     await producer.send_and_wait(name, value, one.key, timestamp_ms=now_ms() + ahead)
             await stage.all_read()
-            texts = await answers(stage.acme, doors, said.thread)
+            texts = await answers(stage.acme, doors, said.thread, flagged=True)
             for path, (_, text) in texts.items():
                 words = ("old" if word in text else "") + ("new" if other in text else "")
                 shown |= {(topic.name, path, words)} if words else set()
