@@ -163,7 +163,7 @@ async def turned_away(stage: Stage) -> None:
         for _ in range(PATIENCE):  # entries are written together
             query = {"what": "refused", "who": wanted["name"], "limit": 500}
             entries = (await stage.operator.get("/v1/audit", params=query)).json()["records"]
-            subjects = " ".join(str(entry["subject"]) for entry in entries)
+            subjects = " ".join(str(entry["subject"]).replace(":path", "") for entry in entries)
             if not (left := [path for path in refused if path not in subjects]):
                 break
             await asyncio.sleep(1)
