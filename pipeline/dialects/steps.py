@@ -102,9 +102,8 @@ def result(builder: Builder, call_id: str, content: Any, **fields: Any) -> None:
         return
     is_asked = bool(builder.messages) and builder.messages[-1].kind == "request"
     parts = (builder.messages[-1] if is_asked else builder.request_after(None)).parts
-    parts[:] = [
-        part for part in parts if part.fields.get("tool_call_id") != call_id
-    ]  # a result that is told again replaces the first
+    # A result that is told again replaces the first.
+    parts[:] = [part for part in parts if part.fields.get("tool_call_id") != call_id]
     parts.append(Part({"part_kind": "tool-return", "tool_name": "", "tool_call_id": call_id} | told, done=True))
 
 

@@ -41,7 +41,7 @@ class Doors:
         self.every = [self._door(path, *pair) for path, pairs in document["paths"].items() for pair in pairs.items()]
 
     def writing(self, *scopes: str) -> list[Door]:
-        """Those that take JSON, of these scopes; by default of all."""
+        """Return the doors that take JSON and need one of these scopes; by default all that take JSON."""
         taking = [door for door in self.every if door.schema is not None and door.method != "get"]
         return [door for door in taking if not scopes or door.needs & {*scopes}]
 
@@ -57,7 +57,7 @@ class Doors:
         return {name: sample for name, sample in self.body(door, text, value).items() if name in needed}
 
     def of(self, path: str) -> list[Door]:
-        """Those that change what was made at a path, by its id."""
+        """Return the doors that change an object by its id, which a POST to this path has made."""
         return [door for door in self.every if door.path.startswith(path + "/{") and door.method != "get"]
 
     def fields(self, door: Door) -> list[str]:
@@ -99,7 +99,11 @@ class Doors:
 
 
 async def doors_of(stage: Stage) -> Doors:
-    return Doors((await stage.operator.get("/openapi.json")).json())
+    return await doors_at(stage.operator)
+
+
+async def doors_at(caller: httpx.AsyncClient) -> Doors:
+    return Doors((await caller.get("/openapi.json")).json())
 
 
 def behind(door: Door, made: str) -> str:

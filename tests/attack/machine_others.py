@@ -1,4 +1,4 @@
-"""Abuses by whoever is nearly somebody else, or comes at another time: made for each door, as those of the machine.
+"""Abuses at each door by callers with nearly the name of another, and at gateways that were killed or restored.
 
 Each compares two answers that must be the same: of a restored store and of the one that it stands for, of a namesake
 and of a stranger, of a gateway that was killed and of one that was not.
@@ -27,7 +27,7 @@ from tests.support.oidc import CLIENT, Provider, address, providing
 
 FLUSHED: Final = 2.0  # seconds in which entries are written
 LONGEST: Final = "t" * 200
-# Tenants of which the second is the first to whoever shortens, folds or normalises names.
+# Pairs of tenants: code that shortens, folds or normalises names would take the second for the first.
 ALIKE: Final = (
     (LONGEST, f"{LONGEST}-evil"),
     ("Alike", "alike"),
@@ -45,7 +45,7 @@ def mark() -> str:
 async def answers(
     caller: httpx.AsyncClient, doors: Doors, thread: str, *, flagged: bool = False
 ) -> dict[str, tuple[int, str]]:
-    """What each door that reads says, and by each of its flags -> by path, the plain status and all texts."""
+    """Ask each door that reads, plainly and with each of its flags -> by path, the plain status and all texts."""
     found = {}
     for door in reading(doors):
         asked = [{}, *({flag: "true"} for flag in door.flags if flagged)]
@@ -55,7 +55,7 @@ async def answers(
 
 
 async def restored(stage: Stage) -> None:
-    """What is made, and withdrawn or changed at each door behind a backup: the restored store answers as the first."""
+    """Make, withdraw and change objects at each door after a backup: the restored store answers as the first does."""
     doors, wrong = await doors_of(stage), []
     threads = [(await stage.speak()).thread for _ in range(3)]
     await stage.all_read()
@@ -107,7 +107,7 @@ async def status(url: str, token: str) -> int:
 
 
 async def namesakes(stage: Stage) -> None:
-    """What somebody makes at each door: who has the same name sees and may no more of it than who has another."""
+    """Make an object at each door: a caller with its maker's name sees and changes no more than a stranger."""
     doors, wrong = await doors_of(stage), []
     said = await stage.speak()
     await stage.is_whole(said)
@@ -185,7 +185,7 @@ async def telling(callers: list[httpx.AsyncClient], doors: Doors, thread: str, w
 
 @asynccontextmanager
 async def of_tenant(url: str, provider: Provider, tenant: str) -> AsyncIterator[list[httpx.AsyncClient]]:
-    """-> a program with a JSON Web Token, and somebody who has signed in."""
+    """Yield two callers of a tenant: a program with a JSON Web Token, and a person who has signed in."""
     token = provider.signed({"sub": "x", "tenant": tenant, "scope": " ".join(RIGHTS)})
     provider.claims = {**address("x"), "groups": ["editors"], "org": tenant}
     async with client(url, token) as program, browsing(url) as (person, _):

@@ -15,7 +15,7 @@ import httpx
 from tests.attack.bulk import results
 from tests.attack.cost import GROWTH, MIB
 from tests.attack.local import CHAT, FOREIGN
-from tests.attack.machine_doors import Door, Doors, attacks, doors_of, filled, reading
+from tests.attack.machine_doors import Door, Doors, attacks, doors_at, doors_of, filled, reading
 from tests.attack.rerunning import BUDGETS, PATHS, answered, asking_again
 from tests.attack.stage import Program, Stage
 from tests.support.gateways import client
@@ -42,16 +42,12 @@ async def knock(evil: httpx.AsyncClient, doors: Doors, door: Door, thread: str, 
 
 async def reaching(evil: httpx.AsyncClient, upstream: Upstream, thread: str) -> tuple[Doors, list[Door]]:
     """The doors by which a provider hears of it."""
-    doors, found = await doors_of_gateway(evil), []
+    doors, found = await doors_at(evil), []
     for door in doors.writing():
         before = len(upstream.asked)
         await knock(evil, doors, door, thread)
         found += [door] if len(upstream.asked) > before else []
     return doors, found
-
-
-async def doors_of_gateway(caller: httpx.AsyncClient) -> Doors:
-    return Doors((await caller.get("/openapi.json")).json())
 
 
 async def spent(stage: Stage) -> None:
@@ -91,7 +87,7 @@ async def heavy(stage: Stage) -> None:
         await stage.upload(stage.evil, thread, f"large-{number}", results(40, 850_000))
     await stage.all_read()
     async with asking_again(stage) as (evil, _, gateway):
-        doors = await doors_of_gateway(evil)
+        doors = await doors_at(evil)
         for door in (door for door in doors.every if door.needs and not door.endless and door.method != "delete"):
             for flag in ("", *door.flags):
                 gateway.forget_peak()
@@ -152,7 +148,7 @@ async def turned_away(stage: Stage) -> None:
     more = {"gateway_proxy": "up=http://127.0.0.1:9", "gateway_tokens": stage.settings.gateway_tokens}
     refused: dict[str, int] = {}
     async with stage.another_gateway(**more) as url, client(url, token) as reads, client(url) as passing:
-        doors = await doors_of_gateway(reads)
+        doors = await doors_at(reads)
         guarded = {door.path: door for door in doors.every if door.needs and "read" not in door.needs}
         for path, door in guarded.items():
             refused[path] = (await reads.request(door.method, filled(door, "t"), json={})).status_code

@@ -75,7 +75,7 @@ async def stored(store: ThreadStore, now: int) -> list[Record]:
         made(runs[n]["thread_id"], None, {"name": "helpful", "value": helped, "comment": why, "by": "ann"})
         for n, helped, why in judgements(runs, now)
     ]
-    await add_feedback(store, [ReceivedFeedback(one, now, place) for place, one in enumerate(given)])  # type: ignore[arg-type]
+    await add_feedback(store, [ReceivedFeedback(one, now, place) for place, one in enumerate(given)])  # type: ignore[arg-type]  # as above
     return runs
 
 

@@ -25,7 +25,7 @@ from pipeline.cli.dev.broker import Child, download_kafka, spawn
 from pipeline.cli.dev.stage import lags
 from pipeline.cli.files.publish import Summary, publish_all, repeated
 from pipeline.cli.files.recordings import Recording, files_of, read
-from pipeline.cli.output import dollars, progress, wide_console
+from pipeline.cli.output import UNKNOWN, dollars, progress, wide_console
 from pipeline.cli.stored.thread_view import plain, view
 from pipeline.cli.stored.threads import thread_table
 from pipeline.devbroker import local
@@ -191,7 +191,7 @@ async def _usage_table(store: ThreadStore) -> Table:
     for row in (await usage_report(store, UsageQuery(("model", "provider")))).rows:
         used = row.figures
         table.add_row(
-            *(Text(plain(row.group[name] or "–")) for name in ("model", "provider")),
+            *(Text(plain(row.group[name] or UNKNOWN)) for name in ("model", "provider")),
             *(f"{number:,}" for number in (used.requests, used.input_tokens, used.output_tokens, used.total_tokens)),
             dollars(used.cost_usd),
         )

@@ -123,7 +123,7 @@ class Import:
             for line, size in file.lines.read():
                 await self._line(file, line)
                 advance(size)
-        except OSError as error:  # the file is gone, belongs to another user, or has a form that is not read
+        except OSError as error:  # the file is gone, belongs to another user, or has a form that we don't read
             self.counts.unread.append(f"{path} ({error.strerror})")
         self.counts.broken += [f"{path}:{number}" for number in file.lines.broken[broken:]]
         for running in file.running.values():

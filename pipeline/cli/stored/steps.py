@@ -41,13 +41,14 @@ def steps(thread: str, turn: str | None, tenant: str | None, *, as_json: bool) -
     for number in (2, 3, 4):
         table.columns[number].justify = "right"
     for name, some in shown.items():
-        begun = min((at for step, _ in _flat(some) if (at := step["start"]) is not None), default=None)
-        for place, (step, depth) in enumerate(_flat(some)):
+        rows = [*_flat(some)]
+        begun = min((at for step, _ in rows if (at := step["start"]) is not None), default=None)
+        for number, (step, depth) in enumerate(rows):
             indented = f"{'  ' * depth}{step['kind']} {plain(step['name'] or '')}"
             times = (_seconds(begun, step["start"]), _seconds(step["start"], step["end"]))
             first = _seconds(step["start"], step.get("first_token"))
             status = Text(plain(step["status"]), style="" if step["status"] in GOOD else "red")
-            table.add_row(Text("" if place else plain(name)), Text(indented), *times, first, status)
+            table.add_row(Text("" if number else plain(name)), Text(indented), *times, first, status)
     wide_console().print(table if table.rows else "no turn of an agent here")
 
 

@@ -43,14 +43,7 @@ class Admission(Service):
 
     def act(self, request: ASGIScope, name: str = "", token: str = "", tenant: str | None = None) -> Actor:
         """Set and return who acts in a request. What they have done is in the store before they are answered."""
-        trail = self.trail
-
-        def keep(entry: Entry) -> None:
-            if trail is not None:
-                trail.keep(entry)
-                if entry.outcome != REFUSED:  # refusals may be many
-                    request[BEFORE_ANSWER] = trail.written
-
+        keep = None if self.trail is None else partial(_keep, self.trail, request)
         client = request.get("client")
         actor = Actor(name, token, client[0] if client else "", tenant, keep)
         acting.set(actor)
@@ -65,6 +58,12 @@ class Admission(Service):
         """Write the trail's last entries."""
         if self.trail is not None:
             await self.trail.close()
+
+
+def _keep(trail: AuditTrail, request: ASGIScope, entry: Entry) -> None:
+    trail.keep(entry)
+    if entry.outcome != REFUSED:  # refusals may be many
+        request[BEFORE_ANSWER] = trail.written
 
 
 TheAdmission = Annotated[Admission, provided(Admission)]
@@ -107,8 +106,7 @@ async def admitted(
     """
     principal = await admission.authenticator.principal(token, advice)
     client = request.get("client")
-    if admission.trail is not None:
-        admission.act(request, principal.name, principal.id, principal.tenant)
+    admission.act(request, principal.name, principal.id, principal.tenant)
     if principal.scopes.isdisjoint(needs):
         challenge = f'Bearer realm="turnmill", error="insufficient_scope", scope="{needs[0]}"'
         lacking = " or ".join(f"{scope!r} ({MEANING[scope]})" for scope in needs)

@@ -1,4 +1,4 @@
-"""Where the time of turns went, and which tools were called in the newest turns: derived from their records."""
+"""Read turn records to tell how long each step of a turn took, and which tools the newest turns called."""
 
 import asyncio
 from collections import defaultdict

@@ -24,7 +24,7 @@ STALE_MS: Final = 600_000  # after which an alert has ended that no worker's set
 
 
 class Measure(NamedTuple):
-    """How to read a figure from a report: its value, the number of turns or votes in it, and how groups are ordered."""
+    """Reads a figure from a report: its value, the number of turns or votes behind it, and the order of groups."""
 
     value: Callable[[Figures], float | None]
     count: Callable[[Figures], int]

@@ -140,7 +140,7 @@ async def test_what_came_before_a_report_begins_is_not_read_but_for_clocks_that_
     await write_turns(store, [record("chat", seconds=1)])
     start = 1_768_903_200_000
     for number, at in enumerate((start - CLOCKS_MS - 1, start - CLOCKS_MS + 1, start + 1)):
-        given: FeedbackRecord = made("chat", None, {"id": str(number), "name": "helpful", "value": number})  # type: ignore[assignment]
+        given: FeedbackRecord = made("chat", None, {"id": str(number), "name": "helpful", "value": number})  # type: ignore[assignment]  # plain fields
         await add_feedback(store, [ReceivedFeedback(given, at, number)])
     for begin, judged in ((start, Judged(2, 3.0)), (None, Judged(3, 3.0))):
         report = await usage_report(store, UsageQuery(start=begin, feedback=("helpful",)))
