@@ -71,7 +71,8 @@ class Calls:
     `settle`: completes the wire's `answer` when its call is over; calling it again changes nothing. `before`: `items`
     and `continues` of the call before. `refused`: its model has refused; the SDK may leave it out of what follows.
     `answer`: the wire's state of the call. `whole`: it ended well. `shut`: later events belong to no call. `awaits`: it
-    is whole, and calls tools of the application, so that the run may continue.
+    is whole, and calls tools of the application, so that the run may continue. `lane`: the name of these calls, where a
+    wire has several side by side.
     """
 
     reader: RequestReader
@@ -87,6 +88,7 @@ class Calls:
     whole: bool = False
     shut: bool = False
     awaits: bool = False
+    lane: str | None = None
 
 
 def begin(builder: Builder, reader: RequestReader, settle: Callable[[Builder], None] | None = None) -> None:

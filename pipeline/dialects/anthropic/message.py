@@ -86,7 +86,10 @@ class MessageAnswer:
 
     def at(self, index: int) -> Block | None:
         """Return the newest block of this index."""
-        return next((block for number, block in reversed(self.blocks) if number == index), None)
+        for number, block in reversed(self.blocks):
+            if number == index:
+                return block
+        return None
 
     def end(self, delta: Fields, usage: Any) -> None:
         """Apply `message_delta`: stop reason and usage; a null count, or a zero, leaves the previous one."""

@@ -5,7 +5,6 @@ shows: titles, compactions, small models. What a model has used above the respon
 the answer, and the model's cost is shared by its responses in proportion to what their tokens cost.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
@@ -15,6 +14,8 @@ from pipeline.dialects.claude_code.session import CACHE_READ, WRITTEN, Session, 
 from pipeline.dialects.wire_values import is_number
 from pipeline.turns import tokens
 from topics.json_text import Fields, object_of
+
+Sums = dict[str, Any]  # a model's counts and cost, as numbers by the names of `modelUsage`
 
 COST: Final = "costUSD"
 NAMES: Final = {
@@ -43,7 +44,7 @@ def tell(builder: Builder, session: Session) -> None:
         usages.setdefault(name or "", []).append(message.fields["usage"])
     if unnamed:
         said = [usage for some in usages.values() for usage in some]
-        largest = max(used.values(), key=lambda sums: _rest(sums, ()).get("input_tokens", 0), default=Counter[str]())
+        largest = max(used.values(), key=lambda sums: _rest(sums, ()).get("input_tokens", 0), default={})
         if known or "input_tokens" not in _rest(largest, said):
             _share(cost, said)
         return
@@ -55,7 +56,7 @@ def tell(builder: Builder, session: Session) -> None:
             provider = builder.context.provider_name or "anthropic"
             builder.beside("background", rest, model=_plain(name), provider=provider)
             usages[name].append(rest)
-        _share(used[name][COST], usages[name])
+        _share(used[name].get(COST, 0.0), usages[name])
 
 
 def _responses(session: Session) -> list[Message]:
@@ -68,36 +69,37 @@ def _responses(session: Session) -> list[Message]:
     return messages
 
 
-def _added(results: Iterable[Fields | None]) -> tuple[float, dict[str, Counter[str]]]:
+def _added(results: Iterable[Fields | None]) -> tuple[float, dict[str, Sums]]:
     """Return what lines have added to the sums of the first, in all, and by model. None: the sums began anew."""
     cost, before_cost = 0.0, 0.0
-    used: dict[str, Counter[str]] = {}
-    before: dict[str, Counter[str]] = {}
+    used: dict[str, Sums] = {}
+    before: dict[str, Sums] = {}
     for number, result in enumerate(results):
-        now = _numbers(result, ("total_cost_usd",))["total_cost_usd"] if result else 0.0
+        now = _numbers(result, ("total_cost_usd",)).get("total_cost_usd", 0.0) if result else 0.0
         models = result.get("modelUsage") if result else None
         if result is None or now < before_cost:
             before_cost, before = 0.0, {}
         cost, before_cost = cost + now - before_cost, now
         for name, entry in models.items() if isinstance(models, dict) else ():
             sums = _numbers(entry, (*NAMES, COST))
-            used.setdefault(name, Counter()).update(sums)
-            used[name].subtract(before.get(name, ()))
+            grown, earlier = used.setdefault(name, {}), before.get(name, {})
+            for key in {**sums, **earlier}:
+                grown[key] = grown.get(key, 0) + sums.get(key, 0) - earlier.get(key, 0)
             before[name] = sums
         if number == 0:
             cost, used = 0.0, {}
     return cost, used
 
 
-def _numbers(entry: Any, names: Iterable[str]) -> Counter[str]:
+def _numbers(entry: Any, names: Iterable[str]) -> Sums:
     known = object_of(entry)
-    values = {name: known.get(name) for name in names}
-    return Counter({name: value for name, value in values.items() if is_number(value)})
+    return {name: known[name] for name in names if is_number(known.get(name))}
 
 
-def _rest(sums: Counter[str], usages: Sequence[Fields]) -> Fields:
+def _rest(sums: Sums, usages: Sequence[Fields]) -> Fields:
     """Return the counts of a model that these responses do not have."""
-    known = normal({api: sums[name] for name, api in NAMES.items()}) | {"web_searches": sums["webSearchRequests"]}
+    known = normal({api: sums.get(name, 0) for name, api in NAMES.items()})
+    known["web_searches"] = sums.get("webSearchRequests", 0)
     spoken = tokens.total(usages) or {}
     rest = {name: count - spoken.get(name, 0) for name, count in known.items()}
     return {name: count for name, count in rest.items() if count > 0}

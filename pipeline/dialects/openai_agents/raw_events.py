@@ -9,7 +9,7 @@ from pipeline.assembly.parts import Message, Part
 from pipeline.dialects import ends
 from pipeline.dialects.openai_agents.items import is_beside, parts, read, sources
 from pipeline.dialects.openai_agents.memory import Memory
-from pipeline.dialects.openai_responses.events import PIECES
+from pipeline.dialects.openai_responses.events import DELTA_PIECES, WHOLE_PIECES
 from pipeline.dialects.openai_responses.keys import FAKE_ID, META
 from pipeline.dialects.openai_responses.output import Output
 from pipeline.dialects.openai_responses.usage import usage_of
@@ -60,32 +60,25 @@ def raw(builder: Builder, event: Fields) -> None:
 
 def _is_read(kind: str) -> bool:
     """Return True if the kind of an event between the first and the terminal one is known here."""
-    return kind in OPENING or kind in ITEMS or _piece(kind)[0] in PIECES
-
-
-def _piece(kind: str) -> tuple[str, str]:
-    """Return what a kind of event is about, and whether it is a delta or the whole of it."""
-    name, _, ending = kind.removeprefix("response.").rpartition(".")
-    return name, ending
+    return kind in DELTA_PIECES or kind in ITEMS or kind in WHOLE_PIECES or kind in OPENING
 
 
 def _take(answer: Output, event: Fields, at: int) -> None:
     """Handle an event between the first and the terminal one; an unknown kind is ignored."""
     kind = event["type"]
-    name, ending = _piece(kind)
-    if kind == "response.output_item.added":
+    if kind in DELTA_PIECES:
+        piece, index_key = DELTA_PIECES[kind]
+        answer.grow(event, piece, number_or_none(event.get(index_key)) or 0, event["delta"] + "", at)
+    elif kind == "response.output_item.added":
         answer.add(event)
     elif kind == "response.output_item.done":
         parts(event["item"])  # raises where it is malformed
         answer.finish(event)
         answer.response.first_part_at = answer.response.first_part_at or at
-    elif name in PIECES:
-        piece, index_key, text_key = PIECES[name]
-        index = number_or_none(event.get(index_key)) or 0
-        if ending == "delta":
-            answer.grow(event, piece, index, event["delta"] + "", at)
-        elif isinstance(event.get(text_key), str):
-            answer.tell(event, piece, index, event[text_key])
+    elif kind in WHOLE_PIECES:
+        piece, index_key, text_key = WHOLE_PIECES[kind]
+        if isinstance(event.get(text_key), str):
+            answer.tell(event, piece, number_or_none(event.get(index_key)) or 0, event[text_key])
 
 
 def raws(builder: Builder, events: list[Any], start: int) -> int:
@@ -94,14 +87,14 @@ def raws(builder: Builder, events: list[Any], start: int) -> int:
     first = events[start].get("data")
     if memory.answer is None or memory.is_over or OPEN not in builder.open_text or first.__class__ is not dict:
         return start
-    name, ending = _piece(str(first.get("type")))
-    if name not in PIECES or ending != "delta":
+    name = first.get("type")
+    if name.__class__ is not str or name not in DELTA_PIECES:
         return start
-    piece, index_key, _ = PIECES[name]
+    piece, index_key = DELTA_PIECES[name]
     part = memory.answer.growing(first, piece, number_or_none(first.get(index_key)) or 0)
     if part is None:
         return start
-    name, item, places = first["type"], first.get("item_id"), [first.get(key) for key in PLACES]
+    item, places = first.get("item_id"), [first.get(key) for key in PLACES]
     texts = []
     for at in range(start, len(events)):
         event = events[at]

@@ -27,10 +27,10 @@ ORDER: Final = ("text", "refusal", "transcript", "audio", "file")
 GROWING: Final[dict[str, Literal["text", "thinking"]]] = {"content": "text", **dict.fromkeys(THOUGHTS, "thinking")}
 BESIDE: Final = "provider_specific_fields"  # of LiteLLM: what Chat Completions has no place for
 OF_GATEWAYS: Final = frozenset({BESIDE, *BLOCKS})
-KNOWN: Final = frozenset(
-    {"role", "content", "refusal", "reasoning_details", "tool_calls", "function_call", "audio", *OF_GATEWAYS}
-)
 LISTS: Final = frozenset({"images", "annotations", "executed_tools"})
+THINKING: Final = frozenset({"reasoning_details", *THOUGHTS})
+CONTENT: Final = frozenset({"role", "content", "refusal", "tool_calls", "function_call", "audio"})
+READ: Final = CONTENT | THINKING | LISTS | OF_GATEWAYS  # the members of a delta that have a part
 
 
 @dataclass(slots=True, eq=False)
@@ -61,22 +61,23 @@ class ChoiceAnswer:
     def add(self, delta: Fields, at: int, *, whole: bool = False) -> None:
         """Add the delta of a chunk, or a `whole` message."""
         before = len(self.response.parts)
-        if OF_GATEWAYS.isdisjoint(delta):
-            self._add_thought(delta)
-        else:
+        if not OF_GATEWAYS.isdisjoint(delta):
             self._add_blocks(delta, whole=whole)
+        elif not THINKING.isdisjoint(delta):
+            self._add_thought(delta)
         self._add_content(delta.get("content"))
         self._append("refusal", delta.get("refusal"))
         audio = delta.get("audio")
         if isinstance(audio, dict):
             self._add_audio(audio)
-        for image in objects(delta.get("images")):
-            self._add_image(image)
-        self.annotations += objects(delta.get("annotations"))
-        self.executed += list_of(delta.get("executed_tools"))
+        if not LISTS.isdisjoint(delta):
+            for image in objects(delta.get("images")):
+                self._add_image(image)
+            self.annotations += objects(delta.get("annotations"))
+            self.executed += list_of(delta.get("executed_tools"))
         self.tool_calls.add(delta, whole=whole)
         for key, value in delta.items():
-            if key not in KNOWN and key not in LISTS and key not in THOUGHTS and value is not None:
+            if key not in READ and value is not None:
                 note(self.response.fields, {key: _joined(self.response.fields.get(META, {}).get(key), value)})
         if self.response.first_part_at is None and len(self.response.parts) > before:
             self.response.first_part_at = at
@@ -188,12 +189,11 @@ class ChoiceAnswer:
 
     def _add_content(self, content: Any) -> None:
         """Add a text, or typed pieces of text and thought; any other JSON is a text (Cloudflare's JSON mode)."""
-        pieces = objects(content)
-        if isinstance(content, str):
+        if content is None or isinstance(content, str):
             self._append("text", content)
-        elif content is not None and not (
-            isinstance(content, list) and sum("type" in p for p in pieces) == len(content)
-        ):
+            return
+        pieces = objects(content)
+        if not (isinstance(content, list) and sum("type" in p for p in pieces) == len(content)):
             self._append("text", json_text.dumps(content))
             return
         for piece in pieces:

@@ -49,14 +49,14 @@ READ_KEYS: Final = frozenset(
 
 def created(builder: Builder, event: Fields) -> None:
     """Begin a response."""
+    calls = _calls_of(builder, event)
     response = object_of(event.get("response"))
-    calls = calls_of(builder)
     known = calls.response.fields.get("provider_response_id") if calls.response is not None else None
     other = known is not None and response.get("id") not in (None, known)
     if event["type"] == "response.created" and other and (calls.whole or calls.answer.items):
         model_calls.settle_newest(builder)
         model_calls.next_call(builder)
-    if _output(builder) is not None:
+    if _output(builder, calls) is not None:
         _describe(builder, response)
 
 
@@ -86,7 +86,7 @@ def _deltas(kind: str, index_key: str) -> Stretch:
         first, calls = events[start], calls_of(builder)
         output: Output | None = calls.answer
         lane = first.get("stream_id")
-        if output is None or output.settled or calls.whole or lane != builder.scratch["lane"]:
+        if output is None or output.settled or calls.whole or lane != calls.lane:
             return start
         part = output.growing(first, kind, _index_of(first, index_key))
         if part is None:
@@ -125,26 +125,30 @@ def _whole(kind: str, index_key: str, key: str) -> Handler:
 
 def ended(builder: Builder, event: Fields) -> None:
     """End a call by its terminal event."""
-    _terminal(builder, object_of(event.get("response")), event["type"].removeprefix("response."))
+    _terminal(
+        builder, _calls_of(builder, event), object_of(event.get("response")), event["type"].removeprefix("response.")
+    )
 
 
 def error(builder: Builder, event: Fields) -> None:
     """Fail the call: the server gave up in mid-stream, or sent an error after its answer."""
+    calls = _calls_of(builder, event)
     error = event.get("error") or {key: value for key, value in event.items() if key not in ("type", "sequence_number")}
-    if calls_of(builder).whole:
+    if calls.whole:
         builder.system("error", {"error": error})
         return
     model_calls.settle_newest(builder)
     model_calls.fail(builder, error)
 
 
-def _unknown(builder: Builder, event: Fields) -> None:
+def unknown(builder: Builder, event: Fields) -> None:
     """Ignore progress, and keep any other event of an unknown type: protocols grow."""
+    calls = _calls_of(builder, event)
     kind = event.get("type")
     if kind is None and event.get("object") == "response" and event.get("status") in UNFINISHED:
         created(builder, {"type": f"response.{event['status']}", "response": event})
     elif kind is None and event.get("object") == "response":
-        _terminal(builder, event, str(event.get("status") or "completed"))
+        _terminal(builder, calls, event, str(event.get("status") or "completed"))
     elif kind is None and event.get("error"):
         error(builder, event)
     elif not isinstance(kind, str):
@@ -156,15 +160,16 @@ def _unknown(builder: Builder, event: Fields) -> None:
 
 def compacted(builder: Builder, event: Fields) -> None:
     """Count the tokens of Codex's compaction, which is a call beside the answer, and keep what it tells of it."""
+    _calls_of(builder, event)
     shown, usage, model = event, event.get("usage"), event.get("model")
     if isinstance(usage, dict):
         shown = {key: value for key, value in event.items() if key not in ("usage", "model")}
         builder.beside("compaction", usage, model=model if isinstance(model, str) else None)
-    _unknown(builder, shown)
+    unknown(builder, shown)
 
 
-def _terminal(builder: Builder, response: Fields, status: str) -> None:
-    output = _output(builder)
+def _terminal(builder: Builder, calls: Calls, response: Fields, status: str) -> None:
+    output = _output(builder, calls)
     if output is None:
         return
     _describe(builder, response)
@@ -183,12 +188,14 @@ def _terminal(builder: Builder, response: Fields, status: str) -> None:
     model_calls.end_call(builder, awaits=False)
     model_calls.settle_newest(builder)
     model_calls.end_call(builder, awaits=bool(output.calls()) or reason == STEERED)
+    if builder.ended == "complete" and list(builder.scratch["lanes"]) != [None]:
+        builder.ended = None  # other calls may be under way, or follow
 
 
 def begin(builder: Builder) -> None:
     """Prepare for a run."""
     model_calls.begin(builder, READER)
-    builder.scratch |= {"lane": None, "lanes": {None: calls_of(builder)}}
+    builder.scratch["lanes"] = {None: calls_of(builder)}
 
 
 def finish(builder: Builder, end: str) -> None:
@@ -202,33 +209,27 @@ def finish(builder: Builder, end: str) -> None:
     model_calls.finish(builder, end)
 
 
-def _change_lane(builder: Builder, lane: Any) -> None:
-    """Go on with the calls of a lane; None, or no text, is that of events without `stream_id`."""
-    scratch, lanes = builder.scratch, builder.scratch["lanes"]
-    lane = lane if isinstance(lane, str) else None
-    if lane not in lanes and len(lanes) == 1 and calls_of(builder).answer is None:
-        lanes[lane] = lanes.pop(scratch["lane"])  # nothing was said in another lane
-    elif lane not in lanes:
-        lanes[lane] = Calls(READER, calls_of(builder).settle, items=[])
-    scratch["lane"], scratch["calls"] = lane, lanes[lane]
-
-
-def _in_lane(handler: Handler) -> Handler:
-    def handle(builder: Builder, event: Fields) -> None:
-        if "stream_id" not in event and builder.scratch["lane"] is None:
-            handler(builder, event)
-            return
-        _change_lane(builder, event.get("stream_id"))
-        handler(builder, event)
-        if builder.ended == "complete":  # other calls may be under way, or follow
-            builder.ended = None
-
-    return handle
-
-
-def _output(builder: Builder) -> Output | None:
-    """Return the output that is being written; None after its end."""
+def _calls_of(builder: Builder, event: Fields) -> Calls:
+    """Go on with the calls of an event's lane, and return them."""
     calls = calls_of(builder)
+    return calls if calls.lane is None and "stream_id" not in event else _in_lane(builder, event.get("stream_id"))
+
+
+def _in_lane(builder: Builder, lane: Any) -> Calls:
+    """Return the calls of a lane, which are the newest ones now; no text is the lane of events without `stream_id`."""
+    lanes, calls = builder.scratch["lanes"], calls_of(builder)
+    lane = lane if isinstance(lane, str) else None
+    if lane not in lanes and len(lanes) == 1 and calls.answer is None:
+        lanes[lane] = lanes.pop(calls.lane)  # nothing was said in another lane
+    elif lane not in lanes:
+        lanes[lane] = Calls(READER, calls.settle, items=[])
+    lanes[lane].lane = lane
+    builder.scratch["calls"] = lanes[lane]
+    return calls_of(builder)
+
+
+def _output(builder: Builder, calls: Calls) -> Output | None:
+    """Return the output that is being written; None after its end."""
     if calls.whole or (calls.answer is not None and calls.answer.settled):
         return None
     response = model_calls.open_response(builder)
@@ -240,7 +241,7 @@ def _output(builder: Builder) -> Output | None:
 
 def _writing(builder: Builder, event: Fields) -> Output:
     """Return the output that gets a piece of an answer. Raises Violation after its end."""
-    output = _output(builder)
+    output = _output(builder, _calls_of(builder, event))
     if output is None:
         raise Violation(f"{event['type']}: the call is over")
     return output
@@ -270,23 +271,21 @@ PIECES: Final = {
     "shell_call_command": ("command", "command_index", "command"),
     "apply_patch_call_operation_diff": ("diff", "", "diff"),
 }
-IN_CALLS: Final[dict[str, Handler]] = {
+DELTA_PIECES: Final = {f"response.{name}.delta": (kind, key) for name, (kind, key, _) in PIECES.items()}
+WHOLE_PIECES: Final = {f"response.{name}.done": piece for name, piece in PIECES.items()}
+HANDLERS: Final[dict[str, Handler]] = {
+    model_calls.REQUEST: model_calls.request,
+    model_calls.ERROR: model_calls.refused,
     **{f"response.{name}": created for name in ("created", "queued", "in_progress")},
     "response.output_item.added": added,
     "response.output_item.done": done,
-    **{f"response.{name}.delta": _delta(kind, index_key) for name, (kind, index_key, _) in PIECES.items()},
-    **{f"response.{name}.done": _whole(kind, index_key, key) for name, (kind, index_key, key) in PIECES.items()},
+    **{name: _delta(kind, index_key) for name, (kind, index_key) in DELTA_PIECES.items()},
+    **{name: _whole(kind, index_key, key) for name, (kind, index_key, key) in WHOLE_PIECES.items()},
     **{f"response.{name}": ended for name in ("completed", "incomplete", "failed")},
     "error": error,
     "keepalive": nothing,
     "codex.compacted": compacted,
 }
-HANDLERS: Final[dict[str, Handler]] = {
-    model_calls.REQUEST: model_calls.request,
-    model_calls.ERROR: model_calls.refused,
-    **{name: _in_lane(handler) for name, handler in IN_CALLS.items()},
-}
-unknown: Final = _in_lane(_unknown)
 STRETCHES: Final[dict[str | None, Stretch]] = {
-    f"response.{name}.delta": _deltas(kind, index_key) for name, (kind, index_key, _) in PIECES.items()
+    name: _deltas(kind, index_key) for name, (kind, index_key) in DELTA_PIECES.items()
 }

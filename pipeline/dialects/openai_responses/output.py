@@ -154,13 +154,18 @@ class Output:
         return sorted(self.items, key=lambda item: item.index or 0)
 
     def _by_id(self, item_id: Any) -> Item | None:
-        if item_id in (None, "", FAKE_ID):
-            return None
-        return next((item for item in reversed(self.items) if item.hollow.get("id") == item_id), None)
+        if item_id and item_id != FAKE_ID:
+            for item in reversed(self.items):
+                if item.hollow.get("id") == item_id:
+                    return item
+        return None
 
     def _at(self, index: int | None, event: Fields) -> Item | None:
         if index is not None:
-            return next((item for item in reversed(self.items) if item.index == index), None)
+            for item in reversed(self.items):
+                if item.index == index:
+                    return item
+            return None
         return self._by_id(event.get("item_id")) or (self.items[-1] if self.items else None)
 
     def _found(self, event: Fields) -> Item | None:
