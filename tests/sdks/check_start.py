@@ -15,9 +15,9 @@ import pytest
 
 from pipeline.devbroker.ports import free_ports
 from pipeline.settings import Settings
-from tests.sdks.proxied import ANSWER, KEY, Done, clients, codex, said, speaks
+from tests.sdks.proxied import ANSWER, KEY, Done, claude_code, clients, codex, said, speaks
 from tests.sdks.python_sdks import environment, server
-from tests.sdks.recordings import turns
+from tests.sdks.recordings import by_run, turns
 from tests.support.places import ROOT
 from tests.support.scripted_upstream import TEXT, upstream
 from tests.support.spools import away, spooled
@@ -37,7 +37,7 @@ HELPED = {
 }
 MODELS = {"bedrock": "model-wires", "ollama": "model-wires"}
 FRAMEWORKS = {"langchain": "langgraph", "openai-agents": "openai-agents", "pydantic-ai": "openai-and-pydantic-ai"}
-OTHERS = ("ag-ui", "claude-code", "codex", "google-adk", "mastra", "node")
+OTHERS = ("ag-ui", "claude-code", "codex", "gemini-cli", "google-adk", "mastra", "node", "opencode")
 # Lines of a page that a test leaves out: it has the wheel, no broker, and reads what was published.
 SHORT = 30  # lines of a page, or of each of its ways
 APART = ("pip install", "turnmill up", "TURNMILL_GATEWAY_PROXY=", "turnmill threads list", "uvicorn")
@@ -194,18 +194,43 @@ def test_mastra(tmp_path: Path) -> None:
     assert said(agent) == "It is sunny."
 
 
-@pytest.mark.parametrize("page", ["claude-code", "codex", "node"])
+def configured(home: Path, url: str) -> dict[str, str]:
+    """Write the settings with which a user of Gemini CLI and of opencode has a model, and return their variables."""
+    auth = {"security": {"auth": {"selectedType": "gemini-api-key"}}, "privacy": {"usageStatisticsEnabled": False}}
+    (home / ".gemini").mkdir()
+    (home / ".gemini" / "settings.json").write_text(json.dumps({**auth, "model": {"name": "gemini-2.5-flash"}}))
+    options = {"baseURL": f"{url}/v1", "apiKey": KEY}
+    provider = {"npm": "@ai-sdk/openai-compatible", "options": options, "models": {"gpt-5": {"name": "GPT"}}}
+    model = {"model": "x/gpt-5", "small_model": "x/gpt-5", "provider": {"x": provider}, "autoupdate": False}
+    return {
+        "GEMINI_API_KEY": KEY,
+        "GOOGLE_GEMINI_BASE_URL": url,
+        "OPENCODE_CONFIG_CONTENT": json.dumps(model),
+        "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
+        "OPENCODE_DISABLE_MODELS_FETCH": "1",
+    }
+
+
+def asked(settings: Settings) -> list[dict[str, Any]]:
+    """The users' turns of all runs."""
+    return [turn for run in by_run(settings).values() for turn in turns(run)[0] if turn["turn_type"] == "user"]
+
+
+@pytest.mark.parametrize("page", ["claude-code", "codex", "gemini-cli", "node", "opencode"])
 async def test_what_is_no_python(page: str, tmp_path: Path) -> None:
     programs, settings, typed = tmp_path / "bin", away(tmp_path / "turnmill"), shell(page)
-    assert typed.startswith("turnmill run -- ")
+    printing = page in ("gemini-cli", "opencode")
+    assert typed.startswith("turnmill run --tee-stdout -- " if printing else "turnmill run -- ")
     programs.mkdir()
-    claude = next((clients() / "node_modules" / "@anthropic-ai").glob("claude-code-*/claude"))
-    (programs / "claude").symlink_to(claude)
+    packages = clients() / "node_modules"
+    (programs / "claude").symlink_to(claude_code())
     (programs / "codex").symlink_to(codex())
+    (programs / "gemini").symlink_to(packages / ".bin" / "gemini")
+    (programs / "opencode").symlink_to(packages / "opencode-linux-x64-baseline" / "bin" / "opencode")
     (programs / "turnmill").symlink_to(Path(sys.executable).with_name("turnmill"))
     if page == "node":
         (tmp_path / "agent.mjs").write_text(block(page, "js"))
-        (tmp_path / "node_modules").symlink_to(clients() / "node_modules")
+        (tmp_path / "node_modules").symlink_to(packages)
     await asyncio.to_thread(subprocess.run, ["git", "init", "-q", tmp_path], check=True)
     async with playing(speaks) as provider:
         more = {
@@ -217,8 +242,12 @@ async def test_what_is_no_python(page: str, tmp_path: Path) -> None:
             "ANTHROPIC_BASE_URL": provider.url,
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
             "DISABLE_AUTOUPDATER": "1",
+            **configured(tmp_path, provider.url),
         }
         out = await asyncio.to_thread(printed, ["bash", "-ec", typed], tmp_path, more)
     done = Done(out, settings)
     assert ANSWER in done.out
     assert ANSWER in [said(turn) for turn in done.turns() if turn["completion_status"] == "complete"]
+    if printing:  # opencode prints no question, as its page says
+        words = [turn["parts"][0]["content"] for turn in asked(settings)]
+        assert words == ([] if page == "opencode" else [QUESTION])
