@@ -8,6 +8,7 @@ from pathlib import Path
 import orjson
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.client import AIOKafkaClient
 from aiokafka.partitioner import murmur2
 
 from pipeline.devbroker import local
@@ -19,6 +20,7 @@ from topics.agent_event import explain
 from topics.catalog import EVENTS
 from turnmill.errors import BrokerError, CallerError, InvalidRecord
 from turnmill.identity import thread_uuid
+from turnmill.kafka import producer
 from turnmill.limits import RECORD_BYTES
 from turnmill.publish.delivery import UNCONFIRMED_BYTES
 from turnmill.publish.publisher import LINGER, Publisher
@@ -220,6 +222,19 @@ async def test_somebody_else_at_the_address(tmp_path) -> None:
 
 async def test_a_missing_topic_is_named(settings: Settings) -> None:
     with pytest.raises(BrokerError, match=rf"has no topic {settings.topic_prefix}\.events: `turnmill topics apply`"):
+        async with Publisher(settings, spool=False):
+            pass
+
+
+async def test_a_broker_that_does_not_say_what_topics_it_has_is_told_from_one_without(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def unanswered(client: AIOKafkaClient) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(AIOKafkaClient, "force_metadata_update", unanswered)
+    monkeypatch.setattr(producer, "CONNECT_TIMEOUT", 2.0)
+    with pytest.raises(BrokerError, match="has not said within 2 s whether it has a topic"):
         async with Publisher(settings, spool=False):
             pass
 

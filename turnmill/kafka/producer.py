@@ -17,7 +17,7 @@ from turnmill.settings import ClientSettings
 from turnmill.wire.envelope import Headers
 
 CONNECT_TIMEOUT: Final = 10.0  # seconds
-TOPIC_TIMEOUT: Final = 3.0  # seconds until the queried broker knows a topic that has just been created
+TOPIC_LOOKS: Final = 25  # 3 s or longer, until the queried broker knows a topic that has just been created
 REQUEST_TIMEOUT_MS: Final = 10_000
 BATCH_BYTES: Final = 512 * 1024  # of a partition's batch in a produce request
 # Permanent: a retry would fail again.
@@ -71,12 +71,15 @@ async def connected(settings: ClientSettings, topic: str) -> KafkaProducer:
         with client_log(RARELY):
             async with asyncio.timeout(CONNECT_TIMEOUT):
                 await producer.start()
-        wrong = f"{brokers} has no topic {topic}: `turnmill topics apply` creates it"
-        async with asyncio.timeout(TOPIC_TIMEOUT):
-            cluster = producer.client.cluster
-            while cluster.partitions_for_topic(topic) is None:  # `partitions_for` would have brokers create it
+        wrong = f"{brokers} has not said within {CONNECT_TIMEOUT:.0f} s whether it has a topic {topic}: try again"
+        async with asyncio.timeout(CONNECT_TIMEOUT):
+            for _ in range(TOPIC_LOOKS):  # not with `partitions_for`, which would have brokers create the topic
+                if producer.client.cluster.partitions_for_topic(topic) is not None:
+                    return KafkaProducer(producer, topic)
                 await asyncio.sleep(0.1)
                 await producer.client.force_metadata_update()  # of all topics, as it names none yet
+        wrong = f"{brokers} has no topic {topic}: `turnmill topics apply` creates it"
+        raise TimeoutError
     except (errors.KafkaError, OSError, TimeoutError) as error:
         await _disconnect(producer)
         reason = await refusal(settings)
@@ -86,7 +89,6 @@ async def connected(settings: ClientSettings, topic: str) -> KafkaProducer:
     except BaseException:
         await _disconnect(producer)
         raise
-    return KafkaProducer(producer, topic)
 
 
 async def _disconnect(producer: AIOKafkaProducer) -> None:
