@@ -33,11 +33,11 @@ GROUPS: Final[dict[str, str]] = {
         "thread_document times tokens"
     ),
     "pipeline/assembly": (
-        "agent_turn builder deadlines dialect expected_record finish finishing limits marks offline oversized "
+        "agent_turn builder deadlines dialect expected_record finish finishing limits marks memory offline oversized "
         "parking partition parts records restored_state results run run_ends "
-        "sequence_window spilled_run telemetry weight"
+        "segment_names sequence_window spilled_run telemetry weight"
     ),
-    "pipeline/stores/costs": "rows",
+    "pipeline/stores/costs": "prices rows",
     "pipeline/stores/database": "keys",
     "pipeline/stores/threads": "rows",
     "pipeline/dialects": (

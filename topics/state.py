@@ -88,7 +88,12 @@ class Closed(NamedTuple):
 
 def segment_key(run: RunKey, segment: Segment) -> str:
     """Return the key of a segment."""
-    return f"{run.thread_id}/{run.run_id}#{segment.first_offset}-{segment.last_offset}.{segment.part}"
+    return segment_name(run, segment.first_offset, segment.last_offset, segment.part)
+
+
+def segment_name(run: RunKey, first: int, last: int, part: int) -> str:
+    """Return the key of a part of the segment with the raw offsets from `first` to `last`."""
+    return f"{run.thread_id}/{run.run_id}#{first}-{last}.{part}"
 
 
 def closed_key(run: RunKey, closed: Closed) -> str:

@@ -13,8 +13,7 @@ TAGS: Final = 20  # of a run
 HEADERS: Final = {f"turnmill-{key}": key for key in KEYS}
 # Where the APIs of providers name the user, beside `metadata`.
 USERS: Final = ("safety_identifier", "user")
-METADATA: Final = ("metadata", "requestMetadata")  # the latter is Bedrock's
-TELLING: Final = frozenset((*USERS, *METADATA))  # the members of a request without which it tells no label
+LABELLING: Final = frozenset((*USERS, "metadata", "requestMetadata"))  # members of a request that can have a label
 # Claude Code's user, as it names it in `metadata.user_id`: with its session, which changes, or as JSON.
 SESSION: Final = re.compile(r"_session_[0-9a-fA-F-]{36}\Z")
 ACCOUNTS: Final = tuple(re.compile(rf'"{name}": ?"([^"]+)"') for name in ("account_uuid", "device_id"))
@@ -27,12 +26,12 @@ def labels_of(info: Mapping[str, Any], request: Any = None, session: Any = None)
     `session`, the folder and the branch that a coding agent works in.
     """
     labels: dict[str, Any] = {}
-    for source in (info, _requested(request), _worked_in(session)):
-        for key in KEYS:
-            if key not in source or key in labels:
-                continue
-            if label := list(dict.fromkeys(_tags(source[key])))[:TAGS] if key == "tags" else _label(source[key]):
+    for source in filter(None, (info, _requested(request), _worked_in(session))):
+        for key in SINGLE:
+            if key not in labels and (label := _label(source.get(key))):
                 labels[key] = label
+        if "tags" not in labels and (tags := list(dict.fromkeys(_tags(source.get("tags"))))):
+            labels["tags"] = tags[:TAGS]
     return labels
 
 
@@ -74,14 +73,13 @@ def _tags(value: Any) -> Iterator[str]:
 
 
 def _requested(request: Any) -> dict[str, Any]:
-    if not isinstance(request, dict) or TELLING.isdisjoint(request):
+    if not isinstance(request, dict) or LABELLING.isdisjoint(request):
         return {}
-    kept = next((request[name] for name in METADATA if name in request), None)
+    kept = request.get("metadata", request.get("requestMetadata"))  # the latter is Bedrock's
     metadata = kept if isinstance(kept, dict) else {}
-    for user in (metadata.get("user_id"), *map(request.get, USERS), metadata.get("user")):
-        if isinstance(user, str) and user.strip():
-            return {**metadata, "user": _person(user)}
-    return {**metadata, "user": None}
+    users = [metadata.get("user_id"), *(request.get(name) for name in USERS), metadata.get("user")]
+    user = next((user for user in users if isinstance(user, str) and user.strip()), None)
+    return {**metadata, "user": user and _person(user)}
 
 
 def _person(user: str) -> str:
@@ -92,7 +90,7 @@ def _person(user: str) -> str:
 
 def _worked_in(session: Any) -> dict[str, Any]:
     """Return project and branch: the last part of the folder's name, and the branch of its repository."""
-    if not isinstance(session, dict):
+    if not isinstance(session, dict) or not session:
         return {}
     folder = session.get("cwd")
     known = {"branch": session.get("git_branch")}

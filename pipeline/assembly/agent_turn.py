@@ -153,10 +153,16 @@ def _placed(message: Message, kept: list[bool] | None) -> Fields:
 
 
 def _timing(message: Message, since: int) -> dict[str, int | None]:
-    if message.first_part_at is None:
+    """Return what a response took since the previous response, as far as the times of its events tell it.
+
+    Unknown is the first token of an answer in a single piece, and all of a body that came at once.
+    """
+    first = message.first_part_at
+    end = message.last_at if message.last_at is not None else first
+    if end is None or end <= since:
         return {"ttft_ms": None, "duration_ms": None}
-    end = message.last_at if message.last_at is not None else message.first_part_at
-    return {"ttft_ms": bounded(message.first_part_at - since), "duration_ms": bounded(end - since)}
+    ttft_ms = None if first is None or first >= end else bounded(first - since)
+    return {"ttft_ms": ttft_ms, "duration_ms": bounded(end - since)}
 
 
 def _order_returns(response: Message, request: Message) -> None:

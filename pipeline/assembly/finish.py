@@ -14,7 +14,7 @@ from topics import turn_record
 from topics.json_text import Fields, object_of
 from topics.turn_record import LABELS, TurnRecord
 from turnmill.identity import thread_uuid, turn_id
-from turnmill.labels import KEYS, TELLING, labels_of
+from turnmill.labels import KEYS, labels_of
 
 Timings = list[dict[str, int | None]]
 
@@ -165,8 +165,7 @@ def _labels(builder: Builder) -> Fields:
     context = builder.context
     known = {key: value for key in KEYS if (value := getattr(context, key)) is not None}
     session = object_of((context.thread or {}).get("metadata")) | object_of(builder.thread.get("metadata"))
-    request = object_of(context.request)
-    return {} if not (known or session) and TELLING.isdisjoint(request) else labels_of(known, request, session)
+    return labels_of(known, context.request, session)
 
 
 def _parent(context: Context) -> dict[str, str]:

@@ -18,7 +18,6 @@ class Limits:
     window_bytes: int = 8_388_608  # of one run's early records; below `reopen_bytes`, so that it can be reopened
     run_bytes: int = 536_870_912  # of records of one run
     open_bytes: int = 4_194_304  # of records of open runs that are not on the state topic yet, per partition
-    park_bytes: int = 262_144  # lighter runs are not parked, since building one means reading the state topic
     closed_runs: int = 20_000  # remembered per partition; one with a long name counts as several
     reopen_bytes: int = 16_777_216  # of records of interrupted runs that can be reopened, per partition
     record_bytes: int = 1_048_576

@@ -1,7 +1,6 @@
 """Parks runs of a partition if memory is short, and builds them when they are over; see `parking`."""
 
 from collections.abc import Iterable
-from operator import itemgetter
 
 from pipeline.assembly.deadlines import ended, overdue
 from pipeline.assembly.partition import Partition
@@ -14,41 +13,55 @@ from topics.state import RunKey, Segment
 
 
 def weight(partition: Partition) -> int:
-    """Return the approximate memory of the open runs, in bytes."""
-    return partition.runs.spilled_weight + sum([run.size for run in partition.runs.open.values() if run.read is None])
+    """Return the memory of the open runs, in bytes."""
+    return partition.runs.spilled.weight + sum([run.weight for run in partition.runs.open.values()])
+
+
+def weigh(partition: Partition) -> None:
+    """Look how much memory the runs take; without that it is estimated by their records."""
+    for run in partition.runs.open.values():
+        if run.read is None:
+            run.weigh()
+    partition.runs.spilled.weigh()
 
 
 def park(partition: Partition, most: int) -> None:
-    """Park runs until the weight of the others is at most `most`, or all of them are light.
+    """Park runs until the weight of all is at most `most`, or all are parked.
 
-    Each step parks the heaviest run of the tenant with the heaviest runs, so that no tenant makes room for another.
+    Each step parks one of the heaviest runs of the tenant whose runs weigh most, so that no tenant makes room for
+    another. Of those that weigh about the same it is the oldest: runs of the same time lie beside each other, so that
+    whole pages of memory become free.
     """
-    excess = weight(partition) - most
-    heavy: dict[str | None, list[tuple[int, RunKey]]] = {}
-    sizes = [(run.size, key) for key, run in partition.runs.open.items() if run.read is None]
-    sizes += [(spilled.weight, key) for key, spilled in partition.runs.spilled.items() if spilled.read is None]
-    for size, key in sizes:
-        if size >= partition.limits.park_bytes:
-            heavy.setdefault(key.tenant, []).append((size, key))
-    held = {tenant: sum(size for size, _ in runs) for tenant, runs in heavy.items()}
-    for runs in heavy.values():
-        runs.sort(key=itemgetter(0))
+    runs, excess = partition.runs, weight(partition) - most
+    of_tenant: dict[str | None, list[tuple[int, RunKey]]] = {}
+    sizes = [(spilled.weight, key) for key, spilled in runs.spilled.whole.items() if spilled.read is None]
+    sizes += [(run.weight, key) for key, run in runs.open.items()]
+    for size, key in reversed(sizes):
+        of_tenant.setdefault(key.tenant, []).append((size, key))
+    held = {tenant: sum([size for size, _ in theirs]) for tenant, theirs in of_tenant.items()}
+    for theirs in of_tenant.values():
+        theirs.sort(key=lambda run: run[0].bit_length())
     while excess > 0 and held:
         tenant = max(held, key=held.__getitem__)
-        size, key = heavy[tenant].pop()
+        size, key = of_tenant[tenant].pop()
+        before = runs.spilled.weight - (0 if key in runs.open else size)
         _park(partition, key)
-        excess -= size
+        excess -= size - (runs.spilled.weight - before)
         held[tenant] -= size
-        if not heavy[tenant]:
+        if not of_tenant[tenant]:
             del held[tenant]
 
 
 def _park(partition: Partition, key: RunKey) -> None:
-    partition.ends.counts.parked += 1
     run = partition.runs.open.get(key)
     if run is not None:
         partition.ends.store(key, run)
+        if run.read is None:  # else it has had a record since it was parked
+            run.park()
+            partition.ends.counts.parked += 1
         partition.runs.spill(key, Event.MEMORY_BOUND)
+        return
+    partition.ends.counts.parked += 1
     spilled = partition.runs.spilled[key]
     if spilled.run is not None:
         spilled.run.park()

@@ -20,7 +20,7 @@ from pipeline.assembly.limits import Limits
 from pipeline.assembly.records import Envelope, Record, Refused
 from pipeline.assembly.restored_state import RestoredState
 from pipeline.assembly.results import Counts, Out
-from pipeline.assembly.run import Run
+from pipeline.assembly.run import BEGUN, Run
 from pipeline.assembly.run_ends import RunEnds
 from pipeline.assembly.run_states import CLOSED, OPEN, REOPENABLE, SPILLED, UNKNOWN, Event, ImpossibleTransition, State
 from pipeline.assembly.weight import LARGE_RECORD, LIGHT
@@ -332,7 +332,7 @@ class Partition:
                 self.ends.close(key, run, event, self.now)
             elif self.limits.tell_use and run.read is None and not run.early and run.next > run.metered * REPORT_GROWTH:
                 self.ends.out.telemetry += self.finishing.used(run)
-        for key in self.runs.due(self.now):
+        for key in self.runs.spilled.due(self.now):
             if key in self.ends.awaited:  # it is replaced when it is built
                 continue
             event = overdue_spilled(self.runs.spilled[key], self.now, self.limits)
@@ -382,6 +382,7 @@ class Partition:
                 self.ends.store(key, run)
                 with suppress(Exception):  # it only saves memory; an error will show when the turn is built
                     run.builder.compact()
+                    run.held, run.weighed = BEGUN, 0  # it takes less now
                 self.runs.spill(key, event)
             except ImpossibleTransition as error:
                 self.ends.give_up(key, run, str(error))

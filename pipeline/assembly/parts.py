@@ -146,9 +146,9 @@ class Context:
     def learn(self, info: Fields) -> list[str]:
         """Take over a record's `run` object; later records may add to it. Return the keys with a wrong type."""
         wrong = []
-        for name, kind in RUN_INFO.items():
-            value = info.get(name)
-            if value is None:
+        for name, value in info.items():
+            kind = RUN_INFO.get(name)
+            if kind is None or value is None:
                 continue
             if isinstance(value, kind) and not isinstance(value, bool):
                 setattr(self, name, value)

@@ -5,13 +5,12 @@ removed. Each is packed as it comes, so that only the packed marks take memory.
 """
 
 import sys
-from collections import Counter
 from collections.abc import Mapping
 
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.marks import Marks
 from pipeline.assembly.parking import OutlinedSegment, outlined
-from pipeline.assembly.spilled_run import SpilledRun
+from pipeline.assembly.spilled_run import RESTORED, SpilledRun
 from topics import state
 from topics.state import RunKey, Segment
 
@@ -21,18 +20,15 @@ Segments = dict[str, Segment | OutlinedSegment]  # by their keys on the state to
 class RestoredState:
     """`segments` of open and reopenable runs, by their keys; `marks` of closed runs; `now`: newest broker time (ms).
 
-    If the segments have more than `most` bytes, only outlines are kept of further segments of runs of `light` bytes and
-    more; for lighter runs it doesn't pay to read the topic again at their end. `dialects` are used for outlines only.
+    If the segments take more than `most` bytes, only outlines are kept of further ones, for which `dialects` are used.
     """
 
-    def __init__(self, dialects: Mapping[str, Dialect] | None = None, most: int = sys.maxsize, light: int = 0) -> None:
+    def __init__(self, dialects: Mapping[str, Dialect] | None = None, most: int = sys.maxsize) -> None:
         self.dialects = dialects or {}
         self.segments: dict[bytes, tuple[RunKey, Segment | OutlinedSegment]] = {}
         self.marks = Marks()
         self.now = 0
-        self.room = most  # below 0 if light runs take more
-        self.light = light
-        self.sizes: Counter[RunKey] = Counter()  # bytes of each run's segments
+        self.room = most
 
     def take(self, key: bytes, value: bytes | None) -> None:
         """Take a record, in the topic's order; the value None removes the key's entry. Raises InvalidRecord."""
@@ -44,11 +40,11 @@ class RestoredState:
         self.now = max(self.now, entry.at)
         if isinstance(entry, Segment):
             self._remove(key)
-            self.sizes[run] += entry.size
-            if self.room < entry.size and self.sizes[run] >= self.light:
+            self.room -= RESTORED + entry.size
+            if self.room < 0:
+                self.room += entry.size
                 self.segments[key] = run, outlined(entry, self.dialects)
             else:
-                self.room -= entry.size
                 self.segments[key] = run, entry
         elif (known := self.marks.get(run)) is None or entry.rank > known.rank:
             self.marks.add(run, entry)
@@ -56,12 +52,8 @@ class RestoredState:
     def _remove(self, key: bytes) -> bool:
         if key not in self.segments:
             return False
-        run, entry = self.segments.pop(key)
-        if isinstance(entry, Segment):
-            self.room += entry.size
-        self.sizes[run] -= entry.size
-        if not self.sizes[run]:
-            del self.sizes[run]
+        _, entry = self.segments.pop(key)
+        self.room += RESTORED + (entry.size if isinstance(entry, Segment) else 0)
         return True
 
     def by_run(self) -> dict[RunKey, Segments]:

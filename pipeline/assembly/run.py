@@ -13,6 +13,7 @@ from typing import Any, Final
 from pipeline.assembly.builder import Builder, End
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.expected_record import ExpectedRecord, expected_after, read_deltas
+from pipeline.assembly.memory import taken
 from pipeline.assembly.parking import Outline, bare, listening, outline
 from pipeline.assembly.parts import Context
 from pipeline.assembly.records import Envelope, Record, Refused, StoredRecord, refusal
@@ -21,6 +22,10 @@ from pipeline.assembly.weight import LARGE_RECORD, LIGHT, structure, weight
 from turnmill.errors import InvalidRecord, Reason
 from turnmill.wire import traceparent
 
+BEGUN: Final = 4_000  # bytes of memory of a run that has just begun
+AROUND: Final = 500  # of what is around a run: its key, and the containers that it is in
+PER_RECORD: Final = 41  # of a record, beyond its bytes
+WEIGH_GROWTH: Final = 1.25  # growth of its records until it is weighed again
 MAX_WRONG_GUESSES: Final = 3  # wrong predictions of a run's next record in a row, after which no more are made
 
 
@@ -29,7 +34,8 @@ class Run:
 
     `first_offset`: of the oldest raw record that is needed to build it again and is not spilled; `last_offset`: of its
     newest record, `last_at` the broker's time (ms) of it. `size`: the weight of all its records (see `weight`),
-    `spilled`: of those on the state topic, `ahead`: of those that wait for earlier ones.
+    `spilled`: of those on the state topic, `ahead`: of those that wait for earlier ones. `held`: bytes of memory of all
+    but the records that are not spilled, as they were when its records weighed `weighed`.
 
     A run weighs at most `most`, counted in the order in which its records are applied, so the limit cuts it at the same
     record, however they arrive. `beyond`: this record and all that came after it; None before.
@@ -56,6 +62,7 @@ class Run:
         "first_offset",
         "gap_at",
         "guesses",
+        "held",
         "last_at",
         "last_offset",
         "metered",
@@ -70,6 +77,7 @@ class Run:
         "spilled",
         "unspilled",
         "unspilled_at",
+        "weighed",
     )
 
     def __init__(self, envelope: Envelope, dialect: Dialect, record: Record, most: int = sys.maxsize) -> None:
@@ -91,7 +99,8 @@ class Run:
         self.unspilled_at = record.timestamp  # broker ms of the first of them
         self.revision = 0
         self.most = most
-        self.size = self.spilled = self.ahead = 0
+        self.size = self.spilled = self.ahead = self.weighed = 0
+        self.held = BEGUN
         self.beyond: list[Record] | None = None
         self.read: int | None = None
         self.metered = 0
@@ -311,7 +320,7 @@ class Run:
 
         All its records must be on the state topic.
         """
-        self.read = self.last_offset
+        self.read, self.held = self.last_offset, BEGUN
         self.dialect = listening(self.dialect)
         self.builder = bare(self.builder)
         for seq, early in self.early.items():
@@ -322,6 +331,23 @@ class Run:
             return envelope, record
         slim = StoredRecord(b"", record.offset, record.timestamp)
         return outline(envelope, _size(record), self.dialect), slim
+
+    @property
+    def weight(self) -> int:
+        """The bytes of memory of what the run has built, estimated until `weigh`, and of its records not spilled."""
+        grown = self.size - self.weighed
+        built = self.held + (min(grown, self.held // 4) if self.weighed else grown)
+        return built + self._unspilled_bytes()
+
+    def weigh(self) -> None:
+        """Look how much memory it takes, if it has grown much since it was last looked at."""
+        if self.size > self.weighed * WEIGH_GROWTH:
+            held = taken(self)
+            self.held = AROUND + (self.size if held is None else max(0, held - self._unspilled_bytes()))
+            self.weighed = self.size
+
+    def _unspilled_bytes(self) -> int:
+        return self.size - self.spilled + PER_RECORD * len(self.unspilled)
 
     def missing(self) -> list[list[int]]:
         """Return the holes in the sequence, as [first, last] of each; 0 stands for the run of an unnumbered wire."""

@@ -1,16 +1,15 @@
 """Ends the runs of a partition: hands their results over, and moves each run to its next state."""
 
-from collections.abc import Mapping
 from itertools import groupby
 
 from pipeline.assembly.finishing import Finishing, is_large
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.oversized import with_key
 from pipeline.assembly.records import Record, Refused, buried
-from pipeline.assembly.restored_state import Segments
 from pipeline.assembly.results import Built, Counts, Out, Oversized, Parked, Unbuilt
 from pipeline.assembly.run import Run
 from pipeline.assembly.run_states import CLOSED, REOPENABLE, Event, ImpossibleTransition, RunStates
+from pipeline.assembly.segment_names import SegmentNames
 from pipeline.assembly.spilled_run import segments_of
 from pipeline.assembly.telemetry import FEEDBACK, feedback_of, raw_record
 from topics import state as state_topic
@@ -27,8 +26,8 @@ class RunEnds:
 
     def __init__(self, limits: Limits, finishing: Finishing) -> None:
         self.finishing = finishing
-        self.runs = RunStates(limits, self.remove_segments)
         self.segments = SegmentNames()
+        self.runs = RunStates(limits, self.segments, self.remove_segments)
         self.awaited: dict[RunKey, list[Record]] = {}
         self.awaited_bytes = 0
         self.out = Out()
@@ -126,8 +125,7 @@ class RunEnds:
             self.out.dead += buried(run.unspilled, run.last_offset, run.last_at, key.thread_id, detail)
 
     def remove_segments(self, key: RunKey) -> None:
-        if key in self.segments:
-            self.out.marks.extend((name, None) for name in self.segments.remove(key))
+        self.out.marks.extend((name, None) for name in self.segments.remove(key))
 
     def await_build(self, key: RunKey, now: int) -> None:
         """Have the host read the records of a parked run that is over, or can't be followed.
@@ -151,51 +149,7 @@ class RunEnds:
     def store(self, key: RunKey, run: Run) -> None:
         """Hand over the records of a run that the state topic does not have yet."""
         for segment in segments_of(run):
-            name = state_topic.segment_key(key, segment)
-            self.out.segments.append((name, state_topic.encode(key, segment)))
-            self.segments.add(key, name, segment.size)
+            self.out.segments.append((state_topic.segment_key(key, segment), state_topic.encode(key, segment)))
+            self.segments.add(key, segment)
             self.counts.spilled += 1
         run.unspilled, run.spilled = [], run.size
-
-
-class SegmentNames:
-    """The keys of each run's segments, in the order in which they were written, and the bytes of their records."""
-
-    def __init__(self) -> None:
-        self._of: dict[RunKey, dict[str, int]] = {}
-        self._buried: dict[RunKey, int] = {}  # number of a run's segments whose records are dead letters already
-
-    def __len__(self) -> int:
-        return len(self._of)
-
-    def __contains__(self, key: RunKey) -> bool:
-        return key in self._of
-
-    def restore(self, segments: Mapping[RunKey, Segments]) -> None:
-        """Restore the segments that a restart has read."""
-        self._of = {key: {name: segment.size for name, segment in of_run.items()} for key, of_run in segments.items()}
-
-    def add(self, key: RunKey, name: str, size: int) -> None:
-        """Add a segment that is written to the state topic; `size`: bytes of its records."""
-        self._of.setdefault(key, {})[name] = size
-
-    def of(self, key: RunKey) -> tuple[str, ...]:
-        """Return the keys of all segments of a run."""
-        return tuple(self._of.get(key, ()))
-
-    def size(self, key: RunKey) -> int:
-        """Return the bytes of all records in a run's segments."""
-        return sum(self._of.get(key, {}).values())
-
-    def not_buried(self, key: RunKey) -> tuple[str, ...]:
-        """Return the segments whose records are not dead letters yet."""
-        return self.of(key)[self._buried.get(key, 0) :]
-
-    def bury(self, key: RunKey) -> None:
-        """Note that the records of all segments of a run are dead letters."""
-        self._buried[key] = len(self._of.get(key, ()))
-
-    def remove(self, key: RunKey) -> tuple[str, ...]:
-        """Remove the segments of a run, which are no longer needed, and return their keys."""
-        self._buried.pop(key, None)
-        return tuple(self._of.pop(key, ()))

@@ -14,18 +14,17 @@ and all raw records of the run become dead letters, also those on the state topi
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from heapq import heapify, heappop, heappush
 from typing import Final
 
 from pipeline.assembly.expected_record import Entry, ExpectedRecord
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.marks import Marks
 from pipeline.assembly.run import Run
+from pipeline.assembly.segment_names import SegmentNames
 from pipeline.assembly.spilled_run import SpilledRun
+from pipeline.assembly.spilled_runs import SpilledRuns
 from topics.state import Closed, RunKey
 from turnmill.shares import Shares
-
-SLACK: Final = 1_000  # outdated deadlines that the heap may hold: their runs have had records since
 
 
 class State(StrEnum):
@@ -127,15 +126,12 @@ class RunStates:
     are no longer needed.
     """
 
-    def __init__(self, limits: Limits, release: Callable[[RunKey], None]) -> None:
+    def __init__(self, limits: Limits, segments: SegmentNames, release: Callable[[RunKey], None]) -> None:
         self.limits = limits
         self.release = release
         self.open: dict[RunKey, Run] = {}  # by the oldest record that is not spilled, oldest first
         self.expecting: dict[bytes, Entry] = {}  # the expected records of open runs, by their heads
-        self.spilled: dict[RunKey, SpilledRun] = {}
-        self.spilled_weight = 0  # approximate memory of spilled runs
-        self._deadlines: list[tuple[int, int, RunKey]] = []  # a heap, numbered; some are outdated
-        self._numbered = 0
+        self.spilled = SpilledRuns(limits, segments)
         self.reopenable: OrderedDict[RunKey, SpilledRun] = OrderedDict()  # in the order in which they were closed
         self.marks = Marks()  # of reopenable and closed runs
         self._reopenable_of: dict[str | None, OrderedDict[RunKey, None]] = {}  # the same by tenant
@@ -182,24 +178,12 @@ class RunStates:
         """Move an open run, all of whose records are on the state topic. Raises ImpossibleTransition."""
         run = self.open[key]
         self._leave(key, event)
-        self._put_spilled(key, SpilledRun.of(run))
+        self.spilled.put(key, SpilledRun.of(run))
 
     def replace_spilled(self, key: RunKey, spilled: SpilledRun) -> None:
         """Replace a spilled run that was parked, or built again."""
-        self._remove_spilled(key)
-        self._put_spilled(key, spilled)
-
-    def due(self, now: int) -> list[RunKey]:
-        """Return the spilled runs whose deadline may have passed at `now` (broker ms); each is returned once.
-
-        So that time costs what is due, and not what is open. A run that proves not to be due is to be replaced.
-        """
-        due: dict[RunKey, None] = {}
-        while self._deadlines and self._deadlines[0][0] < now:
-            key = heappop(self._deadlines)[2]
-            if key in self.spilled:
-                due[key] = None
-        return list(due)
+        self.spilled.remove(key)
+        self.spilled.put(key, spilled)
 
     def close(self, key: RunKey, event: Event, run: Run, closed: Closed) -> None:
         """Close an open or spilled run, whose turn was handed over. Raises ImpossibleTransition."""
@@ -239,7 +223,7 @@ class RunStates:
             if count:
                 next_state(UNKNOWN, event)
         for key, run in spilled.items():
-            self._put_spilled(key, run)
+            self.spilled.put(key, run)
         self.marks = marks.by_age()
         for key in self.marks if reopenable else ():
             if key in reopenable:
@@ -253,19 +237,6 @@ class RunStates:
             self.marks = self.marks.packed()
         while self._reopenable_bytes.total > self.limits.reopen_bytes:
             self._leave(next(iter(self._reopenable_of[self._reopenable_bytes.most()])), Event.REOPEN_BOUND)
-
-    def _put_spilled(self, key: RunKey, spilled: SpilledRun) -> None:
-        self.spilled[key] = spilled
-        self.spilled_weight += spilled.weight
-        self._numbered += 1
-        heappush(self._deadlines, (spilled.due_at(self.limits), self._numbered, key))
-        if len(self._deadlines) > 2 * len(self.spilled) + SLACK:
-            runs = enumerate(self.spilled.items(), -len(self.spilled))
-            self._deadlines = [(run.due_at(self.limits), number, known) for number, (known, run) in runs]
-            heapify(self._deadlines)
-
-    def _remove_spilled(self, key: RunKey) -> None:
-        self.spilled_weight -= self.spilled.pop(key).weight
 
     def _put_reopenable(self, key: RunKey, spilled: SpilledRun) -> None:
         self.reopenable[key] = spilled
@@ -286,7 +257,7 @@ class RunStates:
         if before is OPEN:
             self.expect(self.open.pop(key), None)
         elif before is SPILLED:
-            self._remove_spilled(key)
+            self.spilled.remove(key)
         elif before is REOPENABLE:
             self._remove_reopenable(key)
         if before in (REOPENABLE, CLOSED) and after is not CLOSED:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Final
 
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.limits import Limits
@@ -16,12 +17,15 @@ from turnmill.errors import InvalidRecord, Reason
 from turnmill.wire import traceparent
 from turnmill.wire.envelope import decode
 
+RESTORED: Final = 1_200  # bytes of memory of a segment, and of the names of its run, beyond its records
 DialectOf = Callable[[Envelope], Dialect]  # raises InvalidRecord for an unknown dialect
 
 
 @dataclass(slots=True, eq=False)
 class SpilledRun:
     """A run all of whose records are on the state topic. Times in broker ms; `size`: the weight of its records.
+
+    `weight`: the memory that it takes, in bytes; `due`: its earliest deadline when it was put among the spilled runs.
 
     After a restart, it consists of its `segments` only, until it is needed and is built again from them; `gap_at` and
     `ended_at` are those of `Run`, as far as the segments have them.
@@ -35,10 +39,12 @@ class SpilledRun:
     opened_at: int
     revision: int = 0
     size: int = 0
+    weight: int = 0
     run: Run | None = None
     gap_at: int | None = None
     ended_at: int | None = None
     read: int | None = None
+    due: int = 0
 
     @classmethod
     def restored(
@@ -55,30 +61,29 @@ class SpilledRun:
         `since`: the offset of its last mark, -1 if it has none.
         """
         newer = [segment for segment in segments if segment.last_offset > since] if is_open else list(segments)
-        newest = max(newer, key=_offsets_and_part)
+        newest = max(newer, key=in_order)
         opened_at, gap_at, ended_at = newest.clocks
-        restored = cls(list(segments), newest.at, opened_at, revision, sum(segment.size for segment in segments))
+        size = sum(segment.size for segment in segments)
+        restored = cls(list(segments), newest.at, opened_at, revision, size, size + RESTORED * len(segments))
         if is_open:
             restored.gap_at, restored.ended_at = gap_at, ended_at
         if any(isinstance(segment, OutlinedSegment) for segment in segments) or (is_open and newest.read is not None):
             restored.read = max(since, newest.last_offset if newest.read is None else newest.read)
-            restored.segments = _outlined(segments, dialects)
+            restored.segments, restored.weight = _outlined(segments, dialects), RESTORED * len(segments)
         return restored
 
     def outlined(self, dialects: Mapping[str, Dialect]) -> SpilledRun:
         """Return the run as a parked one, with outlines of its segments, all of whose events were read."""
         read = max(segment.last_offset for segment in self.segments)
-        return replace(self, segments=_outlined(self.segments, dialects), read=read)
+        segments = _outlined(self.segments, dialects)
+        return replace(self, segments=segments, weight=RESTORED * len(segments), read=read)
 
     @classmethod
     def of(cls, run: Run) -> SpilledRun:
         """Return a run in memory as a spilled one."""
-        return cls([], run.last_at, run.opened_at, run.revision, run.size, run, read=run.read)
-
-    @property
-    def weight(self) -> int:
-        """The approximate memory that it takes, in bytes."""
-        return self.size if self.read is None else 0
+        spilled = cls([], run.last_at, run.opened_at, run.revision, run.size, run.weight, run, read=run.read)
+        spilled.gap_at, spilled.ended_at = run.gap_at, run.ended_at
+        return spilled
 
     def due_at(self, limits: Limits) -> int:
         """Return its earliest deadline: it is overdue after this broker time, if no record comes; see `deadlines`."""
@@ -109,7 +114,7 @@ def _outlined(
 
 def _emptied(segments: list[Segment | OutlinedSegment]) -> Iterator[Segment]:
     """Yield the segments with records, in order; empty the list, so that the records are freed as the run grows."""
-    segments.sort(key=_offsets_and_part, reverse=True)
+    segments.sort(key=in_order, reverse=True)
     while segments:
         segment = segments.pop()
         if isinstance(segment, Segment):
@@ -172,7 +177,7 @@ def rebuild(
 def _parked(spilled: SpilledRun, dialect_of: DialectOf, most: int) -> Run | None:
     """Return a parked run, followed through the outlines of its segments."""
     run: Run | None = None
-    for segment in sorted(spilled.segments, key=_offsets_and_part):
+    for segment in sorted(spilled.segments, key=in_order):
         for envelope in segment.outlines() if isinstance(segment, OutlinedSegment) else ():
             record = StoredRecord(b"", segment.last_offset, segment.at)
             if run is None:
@@ -210,5 +215,6 @@ def segments_of(run: Run) -> Iterator[Segment]:
         size += len(value)
 
 
-def _offsets_and_part(segment: Segment | OutlinedSegment) -> tuple[int, int, int]:
+def in_order(segment: Segment | OutlinedSegment) -> tuple[int, int, int]:
+    """Return what the segments of a run are sorted by."""
     return segment.first_offset, segment.last_offset, segment.part

@@ -1,10 +1,11 @@
-"""Figures of one revision, measured in process: `python -P probes.py NAME [SIZE]` prints them as a JSON object.
+"""Figures of one revision, measured in process: `python -P probes.py NAME [SIZE …]` prints them as a JSON object.
 
 The revision is the one in PYTHONPATH, which may be older than this file: nothing else of the tests is imported, and
 what older stores had as methods (`4a8794bf`) is called so.
 """
 
 import asyncio
+import ctypes
 import gc
 import hashlib
 import json
@@ -21,9 +22,11 @@ from typing import Any, Final
 
 import orjson
 
+from pipeline.assembly import parked_runs
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.partition import Partition
 from pipeline.assembly.records import StoredRecord
+from pipeline.assembly.results import Out
 from pipeline.dialects import DIALECTS
 from pipeline.turns.times import iso
 from topics.thread_key import ThreadKey
@@ -189,8 +192,11 @@ async def long(folder: str, turns: int) -> Figures:
     return {"append": long_, "append-short": short, "late": min(late) * 1e3, "newest": await fastest(newest, 5)}
 
 
-def unfinished(runs: int, size: int, **limits: Any) -> Partition:
-    """A partition with open runs that have `size` bytes of text each."""
+def unfinished(runs: int, size: int, most: int | None = None, **limits: Any) -> Partition:
+    """A partition with open runs that have `size` bytes of text each; `most`: bytes of memory that they may take.
+
+    With `most` it spills and parks them as a worker does, but a batch at a time.
+    """
     partition, letters = Partition(DIALECTS, Limits(**limits), 0), Random(3)
     for first in range(0, runs, BATCH):
         records = []
@@ -204,8 +210,16 @@ def unfinished(runs: int, size: int, **limits: Any) -> Partition:
             ]
             envelope = {"v": 1, "thread_id": thread_id, "run_id": f"r-{n}", "agent_id": "a", "seq": 0, "ts": BEGIN}
             value = orjson.dumps({**envelope, "dialect": "vercel-ai", "events": events, "run": {}})
-            records.append(StoredRecord(value, n, BEGIN, thread_id.encode()))
+            kept = b"".join((value, b""))  # without memory that is not used
+            records.append(StoredRecord(kept, n, BEGIN + n // 5, thread_id.encode()))
         partition.feed(records)
+        if most is not None:
+            partition.spill()
+            if hasattr(parked_runs, "weigh") and parked_runs.weight(partition) > most // 4:
+                parked_runs.weigh(partition)
+            if parked_runs.weight(partition) > most * 15 // 16:
+                parked_runs.park(partition, most * 15 // 16 * 9 // 10)
+            partition.ends.out = Out()  # it is sent
     return partition
 
 
@@ -221,19 +235,21 @@ async def tick(_: str, runs: int) -> Figures:
     return {"tick": min([await spent(once) for _ in range(AGAIN)]) * 1e3}
 
 
-async def open_runs(_: str, runs: int) -> Figures:
-    """Bytes of memory of an open run with 200 bytes of text."""
-    unfinished(BATCH, 200)  # what the first runs alone take
+async def open_runs(_: str, runs: int, most: int = 134_217_728) -> Figures:
+    """Bytes of memory of an open run with 200 bytes of text; `most`: that all may take together."""
+    unfinished(BATCH, 200, 0)  # what the first runs alone take
     gc.collect()
+    gc.set_threshold(50_000, 20, 20)  # as a worker does
     before = _resident()
-    partition = unfinished(runs, 200)
-    gc.collect()
+    partition = unfinished(runs, 200, most)
     each = (_resident() - before) / runs
-    assert len(partition.runs.open) == runs
+    assert partition.open_runs() == runs
     return {"open-run": each}
 
 
 def _resident() -> int:
+    """The bytes of this process, after what is free was returned to the system, as a worker does."""
+    ctypes.CDLL(None).malloc_trim(0)
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) * 1024
@@ -241,7 +257,7 @@ def _resident() -> int:
 
 
 # Name -> the measurement, called with an empty folder and a size, and its usual size.
-PROBES: Final[dict[str, tuple[Callable[[str, int], Coroutine[Any, Any, Figures]], int]]] = {
+PROBES: Final[dict[str, tuple[Callable[..., Coroutine[Any, Any, Figures]], int]]] = {
     "bare": (partial(stored, search=False), 10_000),
     "indexed": (partial(stored, search=True), 10_000),
     "long": (long, 10_000),
@@ -250,11 +266,11 @@ PROBES: Final[dict[str, tuple[Callable[[str, int], Coroutine[Any, Any, Figures]]
 }
 
 
-def main(name: str, size: int | None = None) -> Figures:
-    """Return the figures of a measurement."""
+def main(name: str, size: int | None = None, *more: int) -> Figures:
+    """Return the figures of a measurement; `more`: its further arguments."""
     measure, usual = PROBES[name]
     with tempfile.TemporaryDirectory(prefix="turnmill-probe-") as folder:
-        return asyncio.run(measure(folder, size or usual))
+        return asyncio.run(measure(folder, size or usual, *more))
 
 
 if __name__ == "__main__":

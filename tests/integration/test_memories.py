@@ -30,6 +30,8 @@ BOUNDED: Final = {  # what is bounded in another way
     "pipeline.assembly.builder": "as above",
     "pipeline.assembly.run_states": "as above",
     "pipeline.assembly.run_ends": "as above",
+    "pipeline.assembly.spilled_runs": "as above",
+    "pipeline.assembly.segment_names": "as above",
     "pipeline.assembly.marks": "two positions for each tenant that has closed runs, which share a bound",
     "pipeline.assembly.offline": "a shape for each class of what an open run holds",
     "pipeline.worker.sinks.archive.Segment.entries": "TURNMILL_ARCHIVE_BYTES bounds segments",

@@ -12,7 +12,7 @@ from typing import Any, Final
 from hypothesis import strategies as st
 
 from pipeline.assembly.limits import Limits
-from pipeline.assembly.parked_runs import park, weight
+from pipeline.assembly.parked_runs import park
 from pipeline.assembly.partition import Partition
 from pipeline.assembly.records import Refused, StoredRecord
 from pipeline.assembly.restored_state import RestoredState
@@ -144,7 +144,7 @@ class Host:
             assert what == "park"
             self.take()
             park(self.partition, 0)
-            assert weight(self.partition) == 0
+            assert not self.partition.runs.open
 
     def take(self) -> None:
         """Deliver what there is."""

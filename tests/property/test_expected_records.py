@@ -171,7 +171,7 @@ def test_a_parked_run_is_followed_without_it(reader: Reader, values: list[bytes]
     found = []
     for kernel in (reader, None):
         with reading_with(kernel):
-            assembly = Partition(DIALECTS, Limits(park_bytes=0), 0)
+            assembly = Partition(DIALECTS, Limits(), 0)
             for n, value in enumerate(values):
                 assembly.feed([StoredRecord(value, n, START + n, THREAD.encode())])
                 if n == parked_after:

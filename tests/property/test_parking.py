@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from tests.property import partition_schedules
 from tests.property.partition_schedules import Host, Step, play, schedules
 
-LIMITS: Final = replace(partition_schedules.LIMITS, run_bytes=2000, window_events=3, park_bytes=0)
+LIMITS: Final = replace(partition_schedules.LIMITS, run_bytes=2000, window_events=3)
 DOES: Final = ("spill", "park", "park", "read", "die", "die without room")
 
 

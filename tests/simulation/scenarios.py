@@ -71,12 +71,13 @@ ROUGH: Final = {"refuse": 0.05, "lose": 0.1, "doubt": 0.1, "drop": 0.2, "deny": 
 SHORT: Final = settings_of(reopen_window=3, dedupe_window=6)
 FEW: Final = settings_of(reopen_window=1e6, window_events=6, redact="secrets")
 PARKED: Final = settings_of(assembly_bytes=2000, redact="secrets")
+SOME_PARKED: Final = settings_of(assembly_bytes=40_000, redact="secrets")
 INLINE: Final = settings_of(content="inline", redact="secrets")
 
 SCENARIOS: Final = (
     Scenario("kills", ("kill", "kill", "start", "compact"), {"doubt": 0.05}, share=3),
     Scenario("members", MEMBERS, {"drop": 0.3}, share=2),
-    Scenario("outages", (*OUTAGES, "kill", "start"), ROUGH, settings=PARKED, limits={"park_bytes": 500}, share=2),
+    Scenario("outages", (*OUTAGES, "kill", "start"), ROUGH, settings=SOME_PARKED, share=2),
     Scenario("hostile", ("kill", "start"), {}, ALL, 4, settings_of(redact="secrets"), share=3),
     Scenario("everything", (*MEMBERS, *STORAGE, *OUTAGES), ROUGH, ALL, 3, settings_of(redact="secrets"), share=3),
     Scenario("inline", ("kill", "start", "content", "store", "calm"), ROUGH, ALL, 3, INLINE, share=1),
@@ -110,7 +111,7 @@ SCENARIOS: Final = (
         1,
         lengths=((15.0, 8), (30.0, 12)),
     ),
-    Scenario("parked", (*MEMBERS, "compact", "disk", *OUTAGES), ROUGH, MEMORY, 2, PARKED, {"park_bytes": 0}, share=2),
+    Scenario("parked", (*MEMBERS, "compact", "disk", *OUTAGES), ROUGH, MEMORY, 2, PARKED, share=2),
     Scenario(
         "forks",
         (*MEMBERS, *STORAGE, *OUTAGES, "erase"),

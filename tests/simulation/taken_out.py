@@ -18,6 +18,8 @@ from pipeline.assembly.results import Out
 from pipeline.assembly.run import Run
 from pipeline.assembly.run_ends import RunEnds
 from pipeline.assembly.run_states import RunStates
+from pipeline.assembly.spilled_run import SpilledRun
+from pipeline.assembly.spilled_runs import SPAN_MS, SpilledRuns
 from pipeline.kafka.dead_letters import outgoing_letter, without_value
 from pipeline.kafka.outbox import Outbox, Outgoing
 from pipeline.policies.retention import Retention
@@ -35,7 +37,7 @@ from pipeline.worker.host import group_work
 from pipeline.worker.host.commits import Stage
 from pipeline.worker.sinks.store import TurnWriter
 from topics import turn_record
-from topics.state import RunKey, Segment
+from topics.state import Clocks, RunKey, Segment
 from topics.thread_key import ThreadKey
 from turnmill.limits import LEVELS
 
@@ -234,7 +236,7 @@ def clocks_forgotten(patch: Patch) -> None:
     segments_of = run_ends.segments_of
 
     def without(run: Run) -> Iterator[Segment]:
-        return (replace(segment, clocks=None) for segment in segments_of(run))
+        return (replace(segment, clocks=Clocks(segment.at)) for segment in segments_of(run))
 
     patch.setattr(run_ends, "segments_of", without)
 
@@ -245,16 +247,15 @@ def nothing_parked(patch: Patch) -> None:
 
 def one_deadline_for_each(patch: Patch) -> None:
     """Only the first time that a run is spilled counts."""
-    put, known = RunStates._put_spilled, set()
+    put, known = SpilledRuns.put, set()
 
-    def put_once(states: RunStates, key: RunKey, spilled: Any) -> None:
-        before = len(states._deadlines)
-        put(states, key, spilled)
-        if (states, key) in known:
-            del states._deadlines[before:]
-        known.add((states, key))
+    def put_once(runs: SpilledRuns, key: RunKey, spilled: SpilledRun) -> None:
+        put(runs, key, spilled)
+        if (id(runs), key) in known:
+            runs._due[spilled.due // SPAN_MS].popitem()
+        known.add((id(runs), key))
 
-    patch.setattr(RunStates, "_put_spilled", put_once)
+    patch.setattr(SpilledRuns, "put", put_once)
 
 
 def ranges_not_read(patch: Patch) -> None:

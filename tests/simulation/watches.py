@@ -31,7 +31,7 @@ def watch_assembly(work: AssembleWork, problems: list[str]) -> None:
         limits, runs = core.limits, core.runs
         open_runs = runs.open.values()
         found = [("runs that can be reopened", runs.reopenable_bytes, limits.reopen_bytes)]
-        rebuilt = [spilled.run for spilled in runs.spilled.values() if spilled.run is not None]
+        rebuilt = [spilled.run for spilled in runs.spilled.whole.values() if spilled.run is not None]
         for run in (*open_runs, *rebuilt):
             # Where a worker died before it could mark a run whose window was full, the next one waits for its gap.
             early = limits.window_bytes if run in open_runs else limits.window_bytes + limits.record_bytes
@@ -47,9 +47,8 @@ def watch_assembly(work: AssembleWork, problems: list[str]) -> None:
     def look_at_all(held: AssignedPartition) -> None:
         """By what each partition weighed when it was looked at last: it may have grown since, until its next tick."""
         weight, most = sum(each.weight for each in work.held.values()), work.settings.assembly_bytes
-        open_runs = held.core.runs.open.values()
-        heaviest = max([run.size for run in open_runs if run.read is None], default=0)
-        heavy = weight > most and held.weight > most // len(work.held) and heaviest >= held.core.limits.park_bytes
+        whole = any(run.read is None for run in held.core.runs.open.values())
+        heavy = weight > most and held.weight > most // len(work.held) and whole
         if heavy and held.core in too_heavy:  # it has made no room at this tick, nor at the one before
             problems.append(f"the open runs of a worker weigh {weight} bytes, {most} are allowed")
         (too_heavy.add if heavy else too_heavy.discard)(held.core)

@@ -20,6 +20,7 @@ from turnmill.wire.envelope import ENDS, VERSION
 from turnmill.wire.envelope import loads as load_json
 from turnmill.wire.framing import decode
 
+CONTEXT: Final = ".run.json"  # behind the name of a stream: the file of its context
 RUN_INFO: Final = (
     *("agent_name", "model_name", "provider_name", "parent_run_id", "parent_thread_id"),
     *("continues", "replaces", "started_at", "request"),
@@ -72,7 +73,7 @@ def find_dialect(file: Path) -> Dialect:
     named = info.get("dialect")
     if named is not None:
         if not isinstance(named, str) or named not in DIALECTS:
-            raise CallerError(f"{file}.run.json: no dialect is called {named!r:.80}")
+            raise CallerError(f"{file}{CONTEXT}: no dialect is called {named!r:.80}")
         return DIALECTS[named]
     try:
         recognised = recognise(read_file(file), info.get("request"))
@@ -133,7 +134,7 @@ def read_file(file: Path) -> bytes:
 
 def run_info(file: Path) -> dict[str, Any]:
     """Return the run's context from FILE.run.json; empty without that file. Raises CallerError if it is malformed."""
-    sidecar = file.with_name(f"{file.name}.run.json")
+    sidecar = file.with_name(f"{file.name}{CONTEXT}")
     if not sidecar.exists():
         return {}
     try:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import cache
@@ -62,22 +61,22 @@ class Cost(NamedTuple):
     estimated: bool = False
 
 
-def cost_of(row: Mapping[str, Any], prices: Prices = NONE) -> Cost:
+def cost_of(row: dict[str, Any], prices: Prices = NONE) -> Cost:
     """Return the cost of a usage row by its tenant, model, provider, service tier, counts and time.
 
     Own prices are used before those of the package. `input_tokens` include the cached ones, as in ThreadProtocol; where
     they are fewer, the cached ones are added. `row["summed"]`: the counts are the sum of an unknown number of calls.
     """
     model = row["model"]
-    counts = {name: count for name, count in zip(PRICED, map(row.get, PRICED), strict=True) if count is not None}
-    if counts.keys().isdisjoint(PRICEABLE):
+    counts: dict[str, int] = {name: count for name in PRICED if (count := row.get(name)) is not None}
+    if not any(name in counts for name in PRICEABLE):
         return Cost(None, f"{UNPRICED}no count was told")
     if not model or len(model) > MAX_NAME_CHARACTERS:
         return Cost(None, f"{UNPRICED}no model is named")
     cached = counts.get("cache_read_tokens", 0) + counts.get("cache_write_tokens", 0)
     if cached > counts.get("input_tokens", 0):
         counts["input_tokens"] = counts.get("input_tokens", 0) + cached
-    for name in tuple(counts):
+    for name in list(counts):
         for whole in INCLUDED_IN.get(name, ()):
             if counts[name] > counts.get(whole, 0):
                 counts[whole] = counts[name]
@@ -164,7 +163,6 @@ def _is_known(provider: str) -> bool:
     return True
 
 
-@dataclass(slots=True)
 class _Known:
     """Keeps `price` alive, so that its `id()` can't be reused. `starts`: the inputs above which other rates apply.
 
@@ -172,9 +170,10 @@ class _Known:
     price of the response itself.
     """
 
-    price: ModelPrice
-    starts: list[int]
-    rates: dict[int, Mapping[str, Decimal] | None] = field(default_factory=dict)
+    def __init__(self, price: ModelPrice) -> None:
+        self.price = price
+        self.starts = _starts(price)
+        self.rates: dict[int, Mapping[str, Decimal] | None] = {}
 
     def has(self, name: str) -> bool:
         """Return True if the price has a rate for such calls."""
@@ -185,7 +184,7 @@ _known: dict[int, _Known] = {}  # by the id of the price: as many as the package
 
 
 def _known_of(price: ModelPrice) -> _Known:
-    return _known.get(id(price)) or _known.setdefault(id(price), _Known(price, _starts(price)))
+    return _known.get(id(price)) or _known.setdefault(id(price), _Known(price))
 
 
 def total_price(price: ModelPrice, counts: Mapping[str, int], tier: int | None = None) -> Decimal:

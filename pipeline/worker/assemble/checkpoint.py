@@ -57,6 +57,9 @@ log = logging.getLogger(__name__)
 
 UNCONFIRMED_BYTES: Final = 16_777_216  # of entries for the state topic that may wait for the next checkpoint
 BUILD_SECONDS: Final = 1.0  # seconds of building parked runs at once; records of other partitions wait for so long
+PARKED_FRACTION: Final = 10  # of the share: so much room is made at once, since all runs are looked at for it
+WEIGHED_FRACTION: Final = 4  # of the share: estimates may be wrong by so much
+FREE_FRACTION: Final = 16  # of the bound, for memory that is free among objects: Python does not return it
 CHECK_RECORDS: Final = 1000  # records of a partition; compared to their cost, checking every open run costs little
 
 
@@ -120,7 +123,7 @@ class AssembleWork(Work):
     async def assign(self, starts: Mapping[int, int]) -> None:
         """Take partitions with their committed offsets; restore open and closed runs from the state topic."""
         most = self.settings.assembly_bytes // max(1, len(starts))
-        empty = partial(RestoredState, self.dialects, most, self.limits.park_bytes)
+        empty = partial(RestoredState, self.dialects, most)
         remembered = await read_state(self.settings.brokers, starts, empty)
         held = {}
         rules = self.redaction
@@ -187,15 +190,18 @@ class AssembleWork(Work):
         """Move runs that have been open for long to the state topic.
 
         If all partitions together exceed the limit, those that exceed their share park runs: in a thread, since a
-        restart may have found large ones.
+        restart may have found large ones. Far below it runs are not weighed, which takes 10 µs for each.
         """
         held.core.spill()
         held.weight = parked_runs.weight(held.core)
-        most = self.settings.assembly_bytes
+        most = self.settings.assembly_bytes - self.settings.assembly_bytes // FREE_FRACTION
         share = most // max(1, len(self.held))
+        if held.weight > share // WEIGHED_FRACTION:
+            await asyncio.to_thread(parked_runs.weigh, held.core)
+            held.weight = parked_runs.weight(held.core)
         # The sum is computed only if this partition can park: hundreds of partitions come here each second.
         if held.weight > share and sum(each.weight for each in self.held.values()) > most:
-            await asyncio.to_thread(parked_runs.park, held.core, share)
+            await asyncio.to_thread(parked_runs.park, held.core, share - share // PARKED_FRACTION)
             held.weight = parked_runs.weight(held.core)
 
     def _hold(self, partition: int) -> AssignedPartition:

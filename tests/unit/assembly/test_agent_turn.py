@@ -45,6 +45,30 @@ def test_a_complete_turn_keeps_what_was_closed(builder: Builder) -> None:
     assert "interruption" not in document
 
 
+@pytest.mark.parametrize(
+    ("took", "timing"),
+    [(0, {"ttft_ms": None, "duration_ms": None}), (40, {"ttft_ms": 0, "duration_ms": 40})],
+)
+def test_what_came_at_one_time_took_nobody_knows_how_long(
+    builder: Builder, took: int, timing: dict[str, int | None]
+) -> None:
+    builder.text_start("t").chunks.append("all of it")
+    builder.at += took
+    builder.text_end("t")
+    builder.end_turn("complete")
+    _, timings = agent_turn(builder.context, builder.agent_turns[-1], None, keep_telemetry=False)
+    assert timings == [timing]
+
+
+def test_nobody_has_measured_the_first_token_of_an_answer_in_a_single_piece(builder: Builder) -> None:
+    began = builder.at
+    builder.at += 40
+    said(builder, "whole")
+    builder.end_turn("complete")
+    _, timings = agent_turn(builder.context, builder.agent_turns[-1], began, keep_telemetry=False)
+    assert timings == [{"ttft_ms": None, "duration_ms": 40}]
+
+
 def test_an_interrupted_turn_keeps_complete_cycles(builder: Builder) -> None:
     said(builder, "closed")
     builder.open_response()

@@ -9,6 +9,8 @@ from pipeline.assembly.partition import Partition
 from pipeline.assembly.records import Envelope, Record, StoredRecord
 from pipeline.assembly.restored_state import RestoredState
 from pipeline.assembly.run import Run
+from pipeline.assembly.run_states import SPILLED
+from pipeline.assembly.spilled_run import SpilledRun
 from tests.support.partitions import built, fed, remembered, taken
 from tests.support.toy import START, THREAD, TOYS, Event, envelope, text
 from topics import CORE
@@ -27,26 +29,29 @@ def test_the_heaviest_runs_of_the_tenant_that_holds_most_are_parked() -> None:
     partition = fed(
         *(envelope(0, text("x" * 3000), run_id=f"acme-{n}", tenant="acme") for n in range(3)),
         envelope(0, text("x" * 5000), run_id="evil-0", tenant="evil"),
-        park_bytes=1000,
     )
     park(partition, weight(partition) - 1)
     assert partition.counts.parked == 1
-    assert partition.runs.spilled.keys() == {RunKey("acme", THREAD, "acme-2")}
-    park(partition, 3500)
-    assert partition.runs.open.keys() == {RunKey("acme", THREAD, "acme-0")}
+    assert partition.runs.spilled.keys() == {RunKey("acme", THREAD, "acme-0")}
+    park(partition, 13_000)
+    assert partition.runs.open.keys() == {RunKey("acme", THREAD, "acme-2")}
     park(partition, 0)
-    assert weight(partition) == 0
+    assert (partition.runs.open, partition.runs.spilled.whole) == ({}, {})
 
 
-def test_light_runs_stay() -> None:
-    partition = fed(envelope(0, text("x")), park_bytes=1000)
+def test_a_light_run_that_has_had_a_record_since_it_was_parked_makes_room_again() -> None:
+    partition = fed(envelope(0, text("x")))
     park(partition, 0)
-    assert (weight(partition) > 0, partition.counts.parked) == (True, 0)
+    parked = weight(partition)
+    more(partition, 1, text("y"))
+    assert (weight(partition) > 5 * parked, len(partition.runs.spilled)) == (True, 0)
+    park(partition, 0)
+    assert (weight(partition) < 1.2 * parked, partition.counts.parked) == (True, 1)
 
 
 def test_what_waits_for_a_run_holds_the_floor() -> None:
     """Found by the simulator: a run that others had opened in between came first, so a crash lost what had waited."""
-    partition = fed(envelope(0, text("a")), park_bytes=0)
+    partition = fed(envelope(0, text("a")))
     park(partition, 0)
     more(partition, 1, [], end="aborted")
     more(partition, 1, text("b"))
@@ -59,7 +64,7 @@ def test_what_waits_for_a_run_holds_the_floor() -> None:
 @pytest.mark.parametrize("parking", [False, True])
 def test_a_run_that_is_over_is_closed_at_its_time_whatever_its_batch_brings_behind_it(parking: bool) -> None:  # noqa: FBT001
     """A worker reads hours of a backlog at once; a record that comes too late to reopen a run is late for all."""
-    partition = fed(envelope(0, text("a")), park_bytes=0, reopen_ms=1000)
+    partition = fed(envelope(0, text("a")), reopen_ms=1000)
     if parking:
         park(partition, 0)
     batch = [
@@ -73,13 +78,16 @@ def test_a_run_that_is_over_is_closed_at_its_time_whatever_its_batch_brings_behi
 
 
 def test_a_stream_that_goes_on_behind_its_end_is_parked_again() -> None:
-    partition = fed(envelope(0, text("a")), park_bytes=0, grace_ms=100)
+    partition = fed(envelope(0, text("a")), grace_ms=100)
     park(partition, 0)
-    partition.runs.spilled[RunKey(None, THREAD, "r")].run.builder.ended = "complete"  # type: ignore[union-attr]  # it is parked
-    partition.runs.spilled[RunKey(None, THREAD, "r")].run.ended_at = START  # type: ignore[union-attr]  # likewise
+    key = RunKey(None, THREAD, "r")
+    run = partition.run_of(key, SPILLED)
+    assert run is not None
+    run.builder.ended, run.ended_at = "complete", START
+    partition.runs.replace_spilled(key, SpilledRun.of(run))
     partition.tick(START + 1000)
     built(partition, {})
-    assert (partition.open_runs(), weight(partition), taken(partition).turns) == (1, 0, [])
+    assert (partition.open_runs(), partition.runs.spilled.whole, taken(partition).turns) == (1, {}, [])
 
 
 def test_a_restart_without_room_holds_outlines() -> None:
@@ -91,7 +99,7 @@ def test_a_restart_without_room_holds_outlines() -> None:
         found.take(name.encode(), value)
     again = Partition(TOYS, Limits(), 2)
     again.restore(found)
-    assert (again.open_runs(), weight(again)) == (1, 0)
+    assert (again.open_runs(), again.runs.spilled.whole) == (1, {})
     more(again, 2, text("z"), end="complete")
     built(again, dict(out.segments))
     [turn] = taken(again).turns
@@ -102,36 +110,28 @@ def test_a_run_that_a_restart_has_found_is_parked_without_being_built(monkeypatc
     partition = fed(envelope(0, text("x" * 9000)), envelope(1, text("y")), open_bytes=0)
     partition.spill()
     out = taken(partition)
-    again = Partition(TOYS, Limits(park_bytes=0), 2)
+    again = Partition(TOYS, Limits(), 2)
     again.restore(remembered(out))
     with monkeypatch.context() as patch:
         patch.setattr(spilled_run, "rebuild", None)
         park(again, 0)
-    assert (again.open_runs(), weight(again), again.counts.parked) == (1, 0, 1)
+    assert (again.open_runs(), again.runs.spilled.whole, again.counts.parked) == (1, {}, 1)
     more(again, 2, text("z"), end="complete")
     built(again, dict(out.segments))
     [turn] = taken(again).turns
     assert (turn["status"], turn["events"]) == ("complete", 3)
 
 
-def test_a_restart_without_room_holds_light_runs_all_the_same() -> None:
-    """Each run that was outlined is built by reading the topic at its end: of small ones there may be thousands."""
+def test_what_is_removed_from_the_state_topic_makes_room() -> None:
     partition = fed(*(envelope(0, text("x" * 500), run_id=f"small-{n}") for n in range(20)), open_bytes=0)
-    large = [envelope(seq, text("y" * 900), run_id="large") for seq in range(5)]
-    for seq, each in enumerate(large):
-        more(partition, seq, each["events"], run_id="large")
-        partition.spill()
-    found = RestoredState(TOYS, 3000, 2000)
-    out = taken(partition)
+    partition.spill()
+    found, out = RestoredState(TOYS, 20_000), taken(partition)
     for name, value in out.segments:
         found.take(name.encode(), value)
-    again = Partition(TOYS, Limits(), partition.next)
-    again.restore(found)
-    assert {key.run_id for key, spilled in again.runs.spilled.items() if spilled.read is not None} == {"large"}
-    for name, value in out.segments:
+    assert len({type(segment) for _, segment in found.segments.values()}) == 2
+    for name, _ in out.segments:
         found.take(name.encode(), None)
-        assert value
-    assert (found.room, found.sizes) == (3000, {})
+    assert found.room == 20_000
 
 
 @pytest.mark.parametrize("room", [10**6, 0])
@@ -160,7 +160,7 @@ def test_of_a_run_that_only_a_newer_worker_can_read_each_record_becomes_a_dead_l
 
 @pytest.mark.skipif(CORE == "compiled", reason="a compiled method can't be replaced by one that fails")
 def test_a_record_that_fails_when_a_run_is_built_again_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    partition = fed(envelope(0, text("a")), envelope(1, text("bad")), envelope(2, text("c")), park_bytes=0)
+    partition = fed(envelope(0, text("a")), envelope(1, text("bad")), envelope(2, text("c")))
     park(partition, 0)
     out = taken(partition)
     feed = Run.feed

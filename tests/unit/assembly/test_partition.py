@@ -403,7 +403,7 @@ def test_only_so_many_closed_runs_are_remembered() -> None:
     partition = partition_of(log, closed_runs=10)
     assert len(partition.runs.marks) == 10
     assert len(partition.runs.reopenable) == 5
-    assert len(partition.ends.segments) == 5
+    assert len(partition.ends.segments._of) == 5
 
 
 def test_of_closed_runs_with_long_names_fewer_are_remembered_and_no_others_for_them() -> None:

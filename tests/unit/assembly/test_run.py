@@ -211,7 +211,7 @@ def test_what_the_run_info_says_with_a_wrong_type_is_left_out() -> None:
     }
     run = run_of(envelope(0, text("a"), run=info))
     (refused,) = run.refusals
-    assert "agent_name, provider_name, parent_run_id, started_at" in refused.detail
+    assert "agent_name, provider_name, started_at, parent_run_id" in refused.detail
     context = run.builder.context
     assert (context.agent_name, context.model_name, context.provider_name, context.started_at) == (
         None,

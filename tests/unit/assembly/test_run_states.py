@@ -17,6 +17,7 @@ from pipeline.assembly.partition import Partition
 from pipeline.assembly.records import StoredRecord
 from pipeline.assembly.run_states import TRANSITIONS, Event, ImpossibleTransition, State, next_state
 from pipeline.assembly.spilled_run import SpilledRun
+from pipeline.assembly.spilled_runs import SPAN_MS
 from tests.support.partitions import built, fed, partition_of, remembered
 from tests.support.run_moves import Row, RunMoves
 from tests.support.toy import START, THREAD, TOY, TOYS, Log, envelope, text
@@ -53,7 +54,7 @@ def spilled(partition: Partition) -> Partition:
 
 
 def parked_with_a_hole(**limits: Any) -> Partition:
-    partition = fed(envelope(0, text("a")), park_bytes=0, **limits)
+    partition = fed(envelope(0, text("a")), **limits)
     park(partition, 0)
     followed(partition, seq=4)
     built(partition, {})
@@ -218,13 +219,13 @@ def test_the_records_of_a_spilled_run_that_cant_be_moved_become_dead_letters_onc
 def test_time_costs_what_is_due_and_not_what_is_open() -> None:
     log = Log()
     for number in range(100):
-        log.add(envelope(0, text("a"), run_id=f"r{number}"), at=number)
-    partition = partition_of(log, open_bytes=0, idle_ms=1000)
+        log.add(envelope(0, text("a"), run_id=f"r{number}"), at=number * SPAN_MS)
+    partition = partition_of(log, open_bytes=0, idle_ms=100 * SPAN_MS)
     partition.spill()
     assert len(partition.runs.spilled) == 100
-    assert partition.runs.due(START + 1000) == []
-    partition.tick(START + 1050)
-    assert [key.run_id for key in partition.runs.spilled] == [f"r{number}" for number in range(50, 100)]
+    assert partition.runs.spilled.due(START + 99 * SPAN_MS) == []
+    partition.tick(START + 150 * SPAN_MS)
+    assert {key.run_id for key in partition.runs.spilled} == {f"r{number}" for number in range(50, 100)}
     assert len(partition.out.turns) == 50
 
 
@@ -232,12 +233,12 @@ def test_a_run_that_is_spilled_again_and_again_has_few_deadlines() -> None:
     log = Log()
     log.add(envelope(0, text("a")))
     partition = partition_of(log, open_bytes=0, idle_ms=1000)
-    for seq in range(1, 3 * run_states.SLACK):
+    for seq in range(1, 100):
         partition.spill()
         log.add(envelope(seq, text("b")), at=seq)
         partition.feed(log.records[-1:])
     partition.spill()
-    assert len(partition.runs._deadlines) <= 2 + run_states.SLACK
+    assert sum(map(len, partition.runs.spilled._due.values())) == 1
     partition.tick(START + seq + 1000)
     assert len(partition.runs.spilled) == 1
     partition.tick(START + seq + 1001)

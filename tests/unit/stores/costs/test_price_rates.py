@@ -11,11 +11,9 @@ from genai_prices.types import ModelPrice, StartDateConstraint, TieredPrices, Ti
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.policies.pools import LISTED
 from pipeline.stores.costs import prices
 from pipeline.stores.costs.prices import OF_BEDROCK, PRICED, cost_of
 from pipeline.turns.tokens import NANO
-from turnmill.remembered import Remembered
 
 PLAIN: Final = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
 BEGIN: Final = datetime(2024, 1, 1, tzinfo=UTC)
@@ -103,12 +101,12 @@ def test_a_model_is_looked_up_once_and_so_is_one_that_is_not_known(monkeypatch: 
     asked: list[Any] = []
     right = get_snapshot().find_provider_model
     monkeypatch.setattr(get_snapshot(), "find_provider_model", lambda *names: asked.append(names) or right(*names))
-    monkeypatch.setattr(prices, "_models", Remembered(LISTED))
     counts: dict[str, int | None] = {**dict.fromkeys(PLAIN), "input_tokens": 10}
-    for name in ("gpt-5", "house-model") * 3:
+    for name in ("gpt-5-2025-08-07", "no-model-but-here") * 3:  # of which no other test asks
         row = row_of("openai", name, BEGIN + timedelta(days=900), counts)
-        assert (nano(row) is None) == (name == "house-model")
-    assert [names[0] for names in asked] == ["gpt-5", "house-model", "house-model"], "with and without its path"
+        assert (nano(row) is None) == (name == "no-model-but-here")
+    names = ["gpt-5-2025-08-07", "no-model-but-here", "no-model-but-here"]  # with and without its path
+    assert [first for first, *_ in asked] == names
 
 
 def test_a_price_is_asked_a_few_times_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,8 +114,8 @@ def test_a_price_is_asked_a_few_times_in_all(monkeypatch: pytest.MonkeyPatch) ->
     assert isinstance(price, ModelPrice)
     prices._known.pop(id(price), None)
     asked: list[Any] = []
-    right = prices._asked
-    monkeypatch.setattr(prices, "_asked", lambda price, counts: asked.append(counts) or right(price, counts))
+    right = ModelPrice.calc_price
+    monkeypatch.setattr(ModelPrice, "calc_price", lambda self, usage: asked.append(usage) or right(self, usage))
     for n in range(50):
         prices.total_price(price, {"input_tokens": 100 + n, "output_tokens": n})
     assert len(asked) == 2 * len(PRICED) + 1

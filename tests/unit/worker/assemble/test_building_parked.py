@@ -2,8 +2,7 @@
 
 import asyncio
 import errno
-from collections.abc import AsyncIterator, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass, field, replace
 from threading import get_ident
 from typing import Any
@@ -59,20 +58,12 @@ async def parked(work: AssembleWork, *run_ids: str) -> Log:
         log.add(envelope(0, text(f"{run_id} begins"), run_id=run_id))
     await feed(work, log)
     core = work.held[0].core
-    with _lightest(core, 0):
-        park(core, 0)
+    park(core, 0)
     await work.tick(0, 0)
     assert await work.flush()
     assert core.counts.parked == 0
     assert {key.run_id for key in core.runs.spilled} == set(run_ids)
     return log
-
-
-@contextmanager
-def _lightest(core: Any, park_bytes: int) -> Iterator[None]:
-    limits, core.limits = core.limits, replace(core.limits, park_bytes=park_bytes)
-    yield
-    core.limits = limits
 
 
 async def finish(work: AssembleWork) -> None:
