@@ -223,7 +223,7 @@ UNREAD: Final[dict[str, tuple[Unread, ...]]] = {
         Unread("of the live interface: the last event of an answer tells it", "-", "turnComplete"),
     ),
     "langgraph": (
-        Unread(TRANSPORT, "*", "*event_id seq data.seq *timestamp"),
+        Unread(TRANSPORT, "*", "*event_id data.seq *timestamp"),
         Unread(CONSTANT, "*", "*tool_calls[].type *.data.type *.kwargs.type *summary[].type"),
         Unread("`success`, as without it; an error is read", "*", "*.status"),
         Unread("the end of the chunks is that of the call", "*", "*chunk_position"),
@@ -258,8 +258,7 @@ UNREAD: Final[dict[str, tuple[Unread, ...]]] = {
         Unread(
             "of results of tools: the message in the state has it",
             "- messages messages/complete messages/messages/*",
-            "data[].name data[][].*.name *.tool_call_id data[][].artifact.rows data[].content data[].id data[].type"
-            " data.params.data.content",
+            "data[].name data[][].*.name *.tool_call_id data[][].artifact.rows data[].content data.params.data.content",
         ),
         Unread("the same, of results", "-", "data[].response_metadata"),
         Unread(
@@ -270,8 +269,8 @@ UNREAD: Final[dict[str, tuple[Unread, ...]]] = {
         Unread(
             "what a node or a tool wrote: the state has it",
             "*",
-            "data.output data.data.output params.data.output data.params.data.output data[].result data.chunk.messages"
-            " data.chunk[].update data.data.chunk data.chunk.tools.messages[].type",
+            "data.output data.data.output params.data.output.* data.params.data.output.* data[].result"
+            " data.chunk.messages data.chunk[].update data.data.chunk data.chunk.tools.messages[].type",
         ),
         Unread("the call's name and id", "*", "*params.data.tool_name *params.data.tool_call_id"),
         Unread("where LangSmith takes feedback; which run this is", "feedback metadata", "data"),

@@ -25,6 +25,7 @@ MODULES: Final = {
     "bench": "tests.bench.command:bench",
     "budgets": "pipeline.cli.stored.listed:budgets",
     "convert": "pipeline.cli.files.documents:convert",
+    "datasets": "pipeline.cli.stored.datasets:datasets",
     "demo": "pipeline.cli.dev.demo:demo",
     "dev": "pipeline.cli.dev.command:dev",
     "dlq": "pipeline.cli.kafka.dlq:dlq",

@@ -349,6 +349,12 @@ class Settings(ClientSettings):
     )
     gateway_proxy_first_byte: Seconds = Field(900.0, description="Time within which a provider must begin to respond.")
     gateway_proxy_idle: Seconds = Field(300.0, description="Silence within a provider's response that ends it.")
+    gateway_share_seconds: int = Field(
+        0,
+        ge=0,
+        le=31_536_000,
+        description="The longest life of a link by which people without a token read a thread; 0: there are no links.",
+    )
     gateway_rerun: bool = Field(
         False,
         description="Whether callers of the gateway may repeat model calls with their own keys, also in the dashboard.",

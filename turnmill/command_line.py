@@ -64,6 +64,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "bench": Command("all", "Measure throughput, latency and memory on a local Kafka."),
     "budgets": Command("gateway", "List budgets, and how much of each is used."),
     "convert": Command("tools", "Convert documents between versions of ThreadProtocol."),
+    "datasets": Command("worker", "List and change data sets: turns chosen under a name."),
     "demo": Command("demo", "See the whole pipeline at work on recorded runs."),
     "dev": Command("demo", "Run everything on this machine, with the dashboard."),
     "dlq": Command("worker", "List, show and redrive dead letters."),

@@ -142,6 +142,15 @@ WEBHOOKS: Final = 100
 VIEWS: Final = 500
 """Saved views of a tenant: a page of the dashboard lists all of them."""
 
+LINKS: Final = 1000
+"""Links to threads of a tenant: each gateway holds all of them in memory."""
+
+DATASETS: Final = 100
+"""Data sets of a tenant: a page of the dashboard lists all of them."""
+
+DATASET_TURNS: Final = 10_000
+"""Turns of a data set: a list of data sets counts all of them."""
+
 TOKENS: Final = 1000
 """Tokens of a tenant made by the API: each gateway holds all of them in memory."""
 

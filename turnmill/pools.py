@@ -41,3 +41,10 @@ STOPPED: Final = memory("stopped calls of late", 4, "another attempt is not stop
 HEARD: Final = memory("commands that came before their run", 4, "a gateway repeats open ones", process="any")
 STREAMED: Final = memory("runs that requests have named", 8, "a name, used again, is no new run", process="publisher")
 LOGGED: Final = memory("log lines of late", 1, "they are written again", OLDEST, "any")
+# Or TURNMILL_SPOOL_BYTES. Adopted records of dead processes count, too.
+SPOOLED: Final = Pool(
+    *("records while no broker answers", "bytes on the disk", 1_024 * MIB),
+    *("turnmill.publish.spool", "the agent waits, or records are dropped"),
+    process="publisher",
+    share="a publisher has its own",
+)

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
 
 from turnmill.labels import parsed
+from turnmill.pools import SPOOLED
 
 PREFIX: Final = "TURNMILL_"
 
@@ -145,7 +146,7 @@ class ClientSettings(BrokerSettings):
         None,
         description="Folder where publishers keep what the broker can't take now; by default `spool` in TURNMILL_HOME.",
     )
-    spool_bytes: Count = Field(1_073_741_824, description="Most bytes that one publisher keeps in the spool.")
+    spool_bytes: Count = Field(SPOOLED.size, description="Most bytes that one publisher keeps in the spool.")
     spool_policy: Literal["block", "drop"] = Field(
         "block",
         description="What happens when the spool is full, too: `block` lets the agent wait, `drop` drops new records "

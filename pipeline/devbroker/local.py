@@ -49,11 +49,6 @@ class Cluster:
         """The brokers' addresses, as TURNMILL_BROKERS takes them."""
         return ",".join(node.address for node in self.nodes)
 
-    @property
-    def pids(self) -> tuple[int | None, ...]:
-        """The process id of each broker; None if it does not run."""
-        return tuple(pid_of(node) for node in self.nodes)
-
     def kill(self, index: int) -> None:
         """Kill a broker, as a power cut would."""
         processes.kill([self.nodes[index]], signal.SIGKILL, processes.STOP_TIMEOUT)

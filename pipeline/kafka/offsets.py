@@ -15,7 +15,7 @@ from aiokafka.protocol.admin import ApiVersionRequest
 from aiokafka.protocol.metadata import MetadataRequest
 
 from pipeline.kafka.topic_plan import Partition
-from topics.catalog import Topic
+from topics.catalog import EVENTS, Topic
 from turnmill.addresses import unreachable
 from turnmill.ending import stopped
 from turnmill.errors import BrokerError
@@ -84,6 +84,13 @@ async def cluster_of(client: Any) -> ClusterInfo:
     # The client has no public call that sends a request of its caller's making.
     offers = (await client._send_request(ApiVersionRequest())).api_versions  # noqa: SLF001  # no public call
     return ClusterInfo(described["cluster_id"], tuple(brokers), frozenset(row[0] for row in offers))
+
+
+async def prefixes(settings: BrokerSettings) -> list[str]:
+    """Return the prefixes under which the cluster has a topic of events."""
+    behind = f".{EVENTS.name}"
+    async with connected(settings) as client:
+        return sorted(name.removesuffix(behind) for name in await client.list_topics() if name.endswith(behind))
 
 
 async def partitions_of(client: Any, names: Iterable[str]) -> dict[str, list[Partition]]:

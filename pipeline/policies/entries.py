@@ -51,7 +51,7 @@ def name_of(row: dict[str, Any]) -> str:
     """Return an entry's name. Raises ValueError."""
     name = row.get("name")
     if type(name) is not str or not NAME.fullmatch(name):
-        raise ValueError("'name' is of 1 to 100 letters, digits, '.', '_' and '-'")
+        raise ValueError("'name' must have 1 to 100 letters, digits, '.', '_' and '-'")
     return name
 
 

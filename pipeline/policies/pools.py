@@ -6,7 +6,7 @@ searches the code for bounds that are not.
 
 from typing import Final
 
-from turnmill import pools
+from turnmill import limits, pools
 from turnmill.limits import LISTED_BYTES, OVER_BYTES
 from turnmill.pools import LEFT_FREE, MIB, NEWEST_OF_MOST, OLDEST, Pool, memory
 
@@ -49,6 +49,12 @@ LETTERS: Final = Pool(
 HELD: Final = Pool(
     *("calls of the proxy that wait for the answer to a budget's question", "calls", 1_000),
     *("pipeline.gateway.proxy.passing", "its call is answered 429 at once"),
+)
+# The store's, of which each gateway has a copy in memory.
+TOKENS: Final = Pool(
+    *("tokens that the API has made", "tokens", limits.TOKENS),
+    *("pipeline.gateway.access.token_memory", "no more are made until some are revoked"),
+    share="each has so many",
 )
 COMMANDS: Final = memory("commands to runs", 64, "it is answered 429; of what is over, the oldest is no longer told")
 CLAIMS: Final = memory("answers of which the first counts", 64, "it is answered 429 with Retry-After", LEFT_FREE)

@@ -12,7 +12,7 @@ from sqlalchemy import Column, ColumnElement, and_, exists, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.stores.accounts.audit import about_tenant, forget_audit
-from pipeline.stores.accounts.tokens import revoke_tokens
+from pipeline.stores.accounts.tokens import end_links, revoke_tokens
 from pipeline.stores.accounts.views import forget_views
 from pipeline.stores.database import schema as s
 from pipeline.stores.outbound.deliveries import drop_webhooks
@@ -20,6 +20,7 @@ from pipeline.stores.outbound.notices import forget_notices, of_notice
 from pipeline.stores.search.write import forget_words, word_calls
 from pipeline.stores.threads import agents_and_requests
 from pipeline.stores.threads.agents_and_requests import OF_AGENTS, OF_LABELS
+from pipeline.stores.threads.datasets import forget_datasets, leave_datasets
 from pipeline.stores.threads.feedback import delete_feedback, forget_feedback
 from pipeline.stores.threads.list_statements import of_tenant
 from pipeline.stores.threads.statements import delete_of_turns, values_of_turns
@@ -225,13 +226,17 @@ BOOKS: Final = (
         (
             TablePlace(
                 "tokens",
-                "`tenants erase` deletes a tenant's",
+                "`tenants erase` deletes a tenant's; links with their thread",
                 "until they are revoked; of people who sign in, until they sign out, "
-                "or the next one signs in after it expired",
-                ("id", "digest", "old", "name", "tenant", "scopes", "addresses", "made_by", "session", "id_token"),
+                "or the next one signs in after it expired; links until they end, or the next is made after",
+                (
+                    *("id", "digest", "old", "name", "tenant", "scopes", "addresses", "made_by", "session"),
+                    *("id_token", "thread", "maker"),
+                ),
                 left=_owned(s.tokens.c.tenant, lambda tenant: tenant),
             ),
         ),
+        deleted=end_links,
         forget_tenant=revoke_tokens,
     ),
     Book(
@@ -252,7 +257,7 @@ BOOKS: Final = (
             TablePlace(
                 "notices",
                 "`tenants erase` deletes a tenant's, but for those that tell of deletions and changes",
-                "a deletion's id and tenant, changes of tokens, webhooks, views until the topic has them, seconds",
+                "a deletion's id and tenant, changes of `tokens` to `dataset_turns` until the topic has them, seconds",
                 ("id", "record"),
                 left=_owned(s.notices.c.record, of_notice),
             ),
@@ -282,6 +287,19 @@ BOOKS: Final = (
             ),
         ),
         forget_tenant=forget_views,
+    ),
+    Book(
+        (
+            TablePlace(
+                "dataset_turns",
+                "with its thread; `tenants erase` deletes a tenant's",
+                NOW,
+                ("id", "tenant", "dataset", "thread_id", "turn_id"),
+                left=_tenants(s.dataset_turns.c.tenant),
+            ),
+        ),
+        deleted=leave_datasets,
+        forget_tenant=forget_datasets,
     ),
     Book(
         (

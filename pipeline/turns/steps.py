@@ -6,18 +6,26 @@ under `steps` those of a sub-agent in a thread that it has begun.
 
 A response ends with its last event, and its tools begin then. When a tool has answered is known only where the response
 calls no other: a turn keeps when the last of several results came.
+
+Times may contradict each other: clocks differ, and a recording that is published at once has a single time. A tool that
+would end before it began has no end, and a response has no start if it would end before, or begin with another.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from pipeline.turns.asides import is_aside
 from pipeline.turns.partial_turns import PARTIAL, RETRACTED, with_partial
 from pipeline.turns.requests import request_of
 from pipeline.turns.thread_document import span
-from pipeline.turns.times import epoch_ms
+from pipeline.turns.times import epoch_ms, passed
 from topics.json_text import Fields, object_of, objects
 from topics.part_kinds import ANSWERS
 from topics.turn_record import TurnRecord
+
+OPEN: Final = "unanswered"
+Answer = tuple[str, int | None]  # the status of a call that a later turn answers, and when; None where it answers more
 
 
 def steps_of(record: TurnRecord) -> list[Fields]:
@@ -34,7 +42,7 @@ def steps_of(record: TurnRecord) -> list[Fields]:
         at, parts = epoch_ms(message.get("timestamp")), objects(message.get("parts"))
         if message.get("message_type") == "request":
             if _answer(called, parts, at):
-                start = at
+                start = None if at is None else max(at, since)  # some responses end behind their tools
         elif message.get("message_type") == "response" and not is_aside(message) and RETRACTED not in message:
             calls = [part for part in parts if part.get("part_kind") == "tool-call"]
             step: Fields = {"kind": "model", "name": message.get("model_name"), "start": start, "status": "complete"}
@@ -51,7 +59,37 @@ def steps_of(record: TurnRecord) -> list[Fields]:
             steps += [step, *called]
             since = step["end"] or at or since
             start = None if called else since
+    _leave_open(steps)
     return steps
+
+
+def _leave_open(steps: Sequence[Fields]) -> None:
+    """Set times of a turn's steps to None that contradict others."""
+    begun = Counter(step["start"] for step in steps if step["kind"] == "model")
+    for step in steps:
+        start, is_model = step["start"], step["kind"] == "model"
+        later = [at for name in ("first_token", "end") if (at := step.get(name)) is not None]
+        backwards = start is not None and any(passed(start, at) is None for at in later)
+        if backwards or (is_model and begun[start] > 1):
+            step["start" if is_model else "end"] = None
+
+
+def late_answers(record: TurnRecord) -> dict[str, Answer]:
+    """Return by the calls' ids the results with which a turn begins, and which were there when it began."""
+    results: list[Fields] = []
+    for message in objects((record["turn"] or {}).get("messages")):
+        if message.get("message_type") == "response":
+            break
+        results += [part for part in objects(message.get("parts")) if part.get("part_kind") in ANSWERS]
+    at = span(record)[0] if len(results) == 1 else None
+    return {str(part["tool_call_id"]): (_status(part), at) for part in results if part.get("tool_call_id")}
+
+
+def settle(step: Fields, answer: Answer | None) -> None:
+    """Note how a tool's call is answered by a later turn, if it is."""
+    if answer is not None:
+        step["status"], at = answer
+        step["end"] = None if passed(step["start"], at) is None else at
 
 
 def nested(steps: Sequence[Fields], spawned: Mapping[str, Sequence[Fields]]) -> list[Fields]:
@@ -70,7 +108,7 @@ def spawned_by(record: TurnRecord) -> str | None:
 
 
 def _tool(part: Fields, start: int | None) -> Fields:
-    step = {"kind": "tool", "name": part.get("tool_name"), "start": start, "end": None, "status": "unanswered"}
+    step = {"kind": "tool", "name": part.get("tool_name"), "start": start, "end": None, "status": OPEN}
     return {**step, "tool_call_id": part.get("tool_call_id")}
 
 
@@ -79,7 +117,10 @@ def _answer(called: Sequence[Fields], parts: Sequence[Fields], at: int | None) -
     answers = {part.get("tool_call_id"): part for part in parts if part.get("part_kind") in ANSWERS}
     answered = [step for step in called if step["tool_call_id"] in answers]
     for step in answered:
-        part = answers[step["tool_call_id"]]
-        step["status"] = "retry" if part["part_kind"] == "retry-prompt" else part.get("status", "success")
+        step["status"] = _status(answers[step["tool_call_id"]])
         step["end"] = at if len(called) == 1 else None
     return bool(answered)
+
+
+def _status(part: Fields) -> str:
+    return "retry" if part["part_kind"] == "retry-prompt" else str(part.get("status", "success"))

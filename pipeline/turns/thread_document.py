@@ -7,13 +7,14 @@ decides which one to keep (stores.threads.write). Turns are sorted by time, and 
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
+from pipeline.turns.branches import BRANCH
 from pipeline.turns.run_tree import marked_turns
 from pipeline.turns.times import bounded, epoch_ms, iso
 from topics import json_text, turn_record
-from topics.json_text import Fields, filled, object_of
+from topics.json_text import Fields, filled, object_of, objects
 from topics.turn_record import TurnRecord
 
 VERSION = "0.0.4"
@@ -149,22 +150,16 @@ def span(record: TurnRecord) -> tuple[int, int]:
     if turn is None:
         stated = record.get("at")
         if stated is None:
-            stated = min(_times(record.get("agents") or [], "created_at"), default=0)
+            stated = min(_times(config.get("created_at") for config in objects(record.get("agents"))), default=0)
         return bounded(stated), bounded(stated)
-    interruption = turn.get("interruption")
-    times = [
-        *_times([turn], "submitted_at", "started_at", "completed_at"),
-        *_times([interruption] if isinstance(interruption, dict) else [], "interrupted_at"),
-    ] or list(_times(turn.get("messages") or [], "timestamp"))
+    told = [turn.get("submitted_at"), turn.get("started_at"), turn.get("completed_at")]
+    told.append(object_of(turn.get("interruption")).get("interrupted_at"))
+    times = _times(told) or _times(message.get("timestamp") for message in objects(turn.get("messages")))
     return (times[0], max(times)) if times else (0, 0)
 
 
-def _times(objects: Iterable[Any], *keys: str) -> Iterator[int]:
-    for item in objects:
-        for key in keys:
-            at = epoch_ms(item.get(key)) if isinstance(item, dict) else None
-            if at is not None:
-                yield at
+def _times(told: Iterable[Any]) -> list[int]:
+    return [at for value in told if (at := epoch_ms(value)) is not None]
 
 
 def _earliest(*times: Any) -> Any:
@@ -201,6 +196,12 @@ def relationships(thread_id: str, records: Iterable[TurnRecord]) -> Fields:
             if source == thread_id:
                 links.setdefault(json_text.dumps(sorted(link.items())), link)
     return {"relationships": {"links": list(links.values())}} if links else {}
+
+
+def only_turns(document: Fields, ids: Collection[object]) -> Fields:
+    """Return a thread document with these turns alone, whatever branches they are of."""
+    some = (turn for turn in document["turns"] if turn.get("meta:turn_id") in ids)
+    return {**document, "turns": [{name: turn[name] for name in turn if name != BRANCH} for turn in some]}
 
 
 class UnknownTurn(ValueError):

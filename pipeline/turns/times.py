@@ -31,6 +31,11 @@ def _second(epoch: int) -> str:
     return datetime.fromtimestamp(epoch, UTC).isoformat().removesuffix("+00:00")
 
 
+def passed(start: int | None, end: int | None) -> int | None:
+    """Return how many ms passed from `start` to `end`; None if either is unknown, or if they contradict each other."""
+    return None if start is None or end is None or end < start else end - start
+
+
 def epoch_ms(value: object) -> int | None:
     """Return epoch ms of ISO 8601 text or a number of epoch ms; None if it is neither. Naive times are UTC."""
     if isinstance(value, str):

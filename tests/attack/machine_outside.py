@@ -6,6 +6,7 @@ Which doors ask a provider isn't said here: those are meant that a provider has 
 import asyncio
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote
@@ -123,15 +124,19 @@ async def listeners(stage: Stage) -> None:
 
 
 async def ports(program: Program) -> list[int]:
-    """Where a program and its children listen."""
+    """The ports at which a program and its children listen; none, if a thread or a file of theirs ends meanwhile."""
     assert program.process.poll() is None, program.text()
-    found = []
-    for pid in family(program.process.pid):
-        links = [link for link in Path(f"/proc/{pid}/fd").iterdir() if link.is_symlink()]
-        ours = {str(link.readlink()) for link in links}
-        rows = [line.split() for line in Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]]
-        found += [int(row[1].split(":")[1], 16) for row in rows if row[3] == LISTENING and f"socket:[{row[9]}]" in ours]
-    return sorted({*found})
+    with suppress(FileNotFoundError):
+        return sorted({port for pid in family(program.process.pid) for port in listening(pid)})
+    return []
+
+
+def listening(pid: int) -> Iterator[int]:
+    ours = {str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir()}
+    for line in Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]:
+        row = line.split()
+        if row[3] == LISTENING and f"socket:[{row[9]}]" in ours:
+            yield int(row[1].split(":")[1], 16)
 
 
 def family(pid: int) -> Iterator[int]:

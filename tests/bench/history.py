@@ -1,18 +1,24 @@
-"""A store with a month of turns: how long it takes to sum them up, and how long reports of their usage take."""
+"""A store with a month of turns: how long it takes to sum them up, and how long reports of their usage and lists of
+their threads take.
+"""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import and_, bindparam, select, text, update
 
 from pipeline.stores.database.ids import NUMBER_BITS, ids_of
 from pipeline.stores.database.ids import NUMBERS as NUMBERS_OF_TURNS
-from pipeline.stores.database.keys import UsageNames
+from pipeline.stores.database.keys import Label, UsageNames
 from pipeline.stores.database.schema import SUMMED, usage, usage_names, usage_state, usage_sums
 from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.search.threads import list_threads
+from pipeline.stores.threads.labels import label_ids
+from pipeline.stores.threads.list_statements import ListQuery
 from pipeline.stores.usage.histogram import added, text_of
 from pipeline.stores.usage.query import usage_report
 from pipeline.stores.usage.report import UsageQuery
@@ -35,12 +41,22 @@ BY_DAY: Final = "30 days by model, a point a day of UTC"
 GROWN: Final = 10  # times as many turns, in sums
 AS_GROWN: Final = (BY_MODEL, BY_DAY)
 
-# What numbers are made into: 100 combinations of 10 tenants with 10 agents, with a model and a provider of each.
+# What numbers are made into: 100 combinations of 10 tenants with 10 agents, with model, provider and labels of each.
 NAMES: Final = [
-    UsageNames(f"t{tenant}", f"model-{agent % 8}", f"provider-{agent % 3}", f"agent-{agent}")
+    UsageNames(
+        f"t{tenant}",
+        f"model-{agent % 8}",
+        f"provider-{agent % 3}",
+        f"agent-{agent}",
+        user=f"user-{agent // 2}",
+        environment="production",
+        project=f"project-{agent}",
+        branch="main",
+    )
     for tenant in range(10)
     for agent in range(10)
 ]
+KINDS: Final = ("user", "project")  # the labels that threads have
 NUMBERS: Final = {
     "postgresql": "SELECT generate_series(CAST(:first AS bigint), CAST(:last AS bigint)) AS n",
     "sqlite": "WITH RECURSIVE s(n) AS (SELECT :first UNION ALL SELECT n + 1 FROM s WHERE n < :last) SELECT n FROM s",
@@ -63,10 +79,20 @@ MADE: Final = (
         1000000 + n % 1000, 100 + n * 7919 % 1000 * (n * 104729 % 9 + 1) / 2, 1000 + n * 7907 % 9000 * (n % 7 + 1)
     FROM ({numbers}) s JOIN usage_names u ON u.tenant = 't' || (n / 5 % 10) AND u.agent_id = 'agent-' || (n / 50 % 10)
     """,
+    """INSERT INTO thread_labels (label, thread, turns) SELECT l.id, {thread}, 5 FROM ({numbers}) s JOIN labels l
+    ON l.tenant = 't' || (n / 5 % 10) AND l.label IN ('user-' || (n / 100 % 5), 'project-' || (n / 50 % 10))
+    WHERE n % 5 = 0""",
 )
 VALUES: Final = ", ".join(column.name for column in usage.c if column.name not in ("turn", "position"))
 COPIED: Final = f"""INSERT INTO usage (turn, position, {VALUES}) SELECT turn, :copy, {VALUES} FROM usage
     WHERE at >= :first AND at < :last AND position = 0"""  # our own names
+LISTED: Final = 50  # threads of a page
+LISTS: Final = {
+    "the newest threads": ListQuery(),
+    "the newest threads of a tenant": ListQuery(tenant="t7"),
+    "the newest threads of a user": ListQuery(tenant="t7", user="user-3"),
+    "the newest threads of a project of a user": ListQuery(tenant="t7", user="user-3", project="project-6"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,16 +137,20 @@ async def measure(url: str, turns: int, progress: Callable[[str], None], *, rows
         summed = time.perf_counter() - began
         await _analyze(store)
         progress(f"{turns:,} turns on {name}: questions")
-        queries = {what: await _asked(store, query, ASKED) for what, query in _questions()}
+        queries = {what: await _asked(partial(usage_report, store, query), ASKED) for what, query in _questions()}
+        for what, wanted in LISTS.items():
+            queries[what] = await _asked(partial(list_threads, store, LISTED, None, wanted), ASKED)
         if rows:
             await keep_sums(store, wanted=False)
-            queries[f"{BY_MODEL}, from rows"] = await _asked(store, dict(_questions())[BY_MODEL], SLOWLY)
+            queries[f"{BY_MODEL}, from rows"] = await _asked(
+                partial(usage_report, store, dict(_questions())[BY_MODEL]), SLOWLY
+            )
         else:
             progress(f"{turns:,} turns on {name}: the sums of {GROWN} times as many")
             await _grow(store)
             for what, query in _questions():
                 if what in AS_GROWN:
-                    queries[f"{what}, {GROWN} × the turns"] = await _asked(store, query, ASKED)
+                    queries[f"{what}, {GROWN} × the turns"] = await _asked(partial(usage_report, store, query), ASKED)
         return History(name, turns, summed, queries)
 
 
@@ -134,15 +164,17 @@ def _questions() -> Iterator[tuple[str, UsageQuery]]:
         "24 hours by model of a tenant, a point an hour",
         UsageQuery(("model",), "hour", start=END - 24 * HOUR, where={"tenant": ("t7",)}),
     )
+    yield "30 days by user", UsageQuery(("user",), start=MONTH)
+    yield "30 days by project of a user", UsageQuery(("project",), start=MONTH, where={"user": ("user-3",)})
     yield "5 minutes by model, from rows", UsageQuery(("model",), start=END - 9 * MINUTE, end=END - 4 * MINUTE)
 
 
-async def _asked(store: ThreadStore, query: UsageQuery, times: int) -> list[float]:
+async def _asked(ask: Callable[[], Awaitable[Any]], times: int) -> list[float]:
     found = []
-    await usage_report(store, query)
+    await ask()
     for _ in range(times):
         began = time.perf_counter()
-        await usage_report(store, query)
+        await ask()
         found.append((time.perf_counter() - began) * 1000)
     return sorted(found)
 
@@ -154,6 +186,9 @@ async def fill(store: ThreadStore, turns: int, progress: Callable[[str], None]) 
             name = connection.dialect.name
             progress(f"{turns:,} turns on {name}: {first:,} made")
             await ids_of(connection, UsageNames, NAMES)
+            await label_ids(
+                connection, {Label(str(names.tenant), kind, getattr(names, kind)) for names in NAMES for kind in KINDS}
+            )
             at = f"({BEGIN} + n * {DAYS * DAY} / {turns})"
             parts = {"numbers": NUMBERS[name], "bytes": BYTES[name], "thread": THREAD, "at": at, "empty": EMPTY[name]}
             for statement in MADE:

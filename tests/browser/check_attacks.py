@@ -9,9 +9,9 @@ from tests.browser.stage import Stage, publish, settled, streaming
 from turnmill.identity import thread_uuid
 
 # Only what our own scripts make may be there: no element and no attribute out of a stored text.
-TAGS = """a article aside b br button canvas caption code dd details div dl dt em figcaption figure footer form h1 h2
-h3 h4 header i img input label li mark ol option p path pre section select span strong summary svg table tbody td th
-thead time tr ul"""
+TAGS = """a article aside b br button canvas caption code datalist dd details div dl dt em figcaption figure footer
+form h1 h2 h3 h4 header i img input label li mark ol option p path pre section select span strong summary svg table
+tbody td th thead time tr ul"""
 FOREIGN = """(tags) => [...document.querySelectorAll("main *")].filter((one) =>
   !tags.includes(one.localName)
   || [...one.attributes].some(({ name, value }) => name.startsWith("on") || name === "srcdoc"

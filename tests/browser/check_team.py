@@ -4,6 +4,7 @@ first page, and by a command.
 
 import asyncio
 import json
+import re
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -18,8 +19,10 @@ from playwright.sync_api import Locator, Page, expect
 
 from pipeline.__main__ import cli
 from pipeline.devbroker.ports import free_ports
+from pipeline.policies.alerts import parse
 from pipeline.settings import Settings
 from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.usage.alerts import look
 from tests.browser.conftest import Open
 from tests.browser.stage import in_a_thread, serving
 from tests.support import team
@@ -27,6 +30,14 @@ from tests.support.places import CACHE
 from tests.support.turn_records import Record
 
 WEEK = "7 days"
+DEAR = 0.555  # dollars of a project in a week: not all of them cost more
+ALERTS = json.dumps(
+    [
+        {"name": "dear-projects", "figure": "cost_usd", "above": DEAR, "within": "7d", "by": "project"},
+        {"name": "disliked", "figure": "feedback", "feedback": "helpful", "below": 0.6, "within": "7d"},
+        {"name": "far-away", "figure": "cost_usd", "above": 1_000_000, "within": "7d"},
+    ]
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +64,13 @@ class Fleet:
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     home, now = tmp_path_factory.mktemp("team"), int(time.time() * 1000)
-    settings = Settings(home=home, cache=CACHE, brokers=f"127.0.0.1:{free_ports(1)[0]}", gateway_port=0)
+    settings = Settings(home=home, cache=CACHE, brokers=f"127.0.0.1:{free_ports(1)[0]}", gateway_port=0, alerts=ALERTS)
 
     async def fill() -> list[Record]:
         async with await ThreadStore.open(settings.store_url, migrate=True) as store:
-            return await team.stored(store, now)
+            stored = await team.stored(store, now)
+            await look(store, parse(ALERTS), now)  # as the role of metrics does
+            return stored
 
     runs = in_a_thread(fill())
     with serving(settings) as url:
@@ -146,7 +159,7 @@ def test_which_tool_fails(fleet: Fleet, reader: Reader) -> None:
     }
     assert answer["turns"] == len(week)
     rows.first.get_by_role("link").click()
-    expect(reader.page.get_by_label("Tool")).to_have_value("refund")
+    expect(reader.page.get_by_label("Tool", exact=True)).to_have_value("refund")
 
 
 def test_which_version_of_the_prompt_is_worse(fleet: Fleet, reader: Reader) -> None:
@@ -202,3 +215,20 @@ def test_the_tools_of_a_step_are_numbered_and_those_called_are_marked(fleet: Fle
     expect(tools).to_have_count(3)
     assert [text.split() for text in tools.all_inner_texts()] == [["search", "called"], ["refund"], ["lookup"]]
     expect(tools.first.locator(".chip")).to_have_text("called")
+
+
+def test_what_is_beyond_its_threshold_and_since_when(fleet: Fleet, reader: Reader) -> None:
+    costs = {n: team.cost_of(fleet.last_week(project=f"project{n}")) for n in range(team.PROJECTS)}
+    dear = {f"project{n}": cost for n, cost in costs.items() if cost > DEAR}
+    assert 0 < len(dear) < team.PROJECTS
+    rows = reader.chart("Alerts").locator(".row")
+    expect(rows).to_have_count(len(dear) + 1)
+    expect(reader.chart("Alerts").locator(".figure")).to_have_text(str(len(dear) + 1))
+    for project, cost in dear.items():
+        row = rows.filter(has=reader.page.get_by_text(f"project {project}, above", exact=False))
+        expect(row.locator(".chip")).to_have_text(f"Cost {in_dollars(cost)}")
+    expect(rows.filter(has_text="disliked")).to_contain_text(re.compile("below 0.60 within 7.d"))
+    project = min(dear)
+    reader.click(rows.filter(has=reader.page.get_by_text(f"project {project}, above", exact=False)))
+    expect(reader.page.get_by_label("Project")).to_have_value(project)
+    expect(reader.page.locator(".threads .row").first).to_be_visible()

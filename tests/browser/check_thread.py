@@ -5,11 +5,13 @@ from typing import Any
 
 import httpx
 from playwright.sync_api import Page, expect
+from pydantic import SecretStr
 
 from tests.browser import forks, showcase
 from tests.browser.conftest import Open
-from tests.browser.stage import Stage, publish, settled
+from tests.browser.stage import Stage, publish, serving, settled
 from tests.support.forked import spoken
+from tests.support.gateways import Tokens
 from tests.support.waiting import wait_for
 from turnmill.identity import thread_uuid
 
@@ -43,6 +45,20 @@ def test_a_thread_that_forks_shows_its_newest_branch_and_leads_to_the_others(run
     expect(page.get_by_text("by train")).to_have_count(0)
     page.reload()
     expect(page.get_by_text("Crete has shallow bays.")).to_be_visible()
+
+
+def test_two_versions_are_compared_side_by_side(running: Stage, opened: Open) -> None:
+    page = opened(f"{running.url}/#/threads/{FORKED}")
+    folds = page.locator("details.fold", has_text="Compare with version 1")
+    expect(folds).to_have_count(2)
+    folds.first.locator("summary").click()
+    table = page.get_by_role("table", name="Both versions")
+    expect(table.locator("thead")).to_contain_text("version 2version 1")
+    words = table.get_by_role("row", name="Words").locator("td")
+    expect(words).to_have_text(["Crete: warm already, and quiet.", "Lisbon: mild, and by the sea."])
+    expect(table.get_by_role("row", name="Model").locator("td")).to_have_text(["gpt-5-mini", "gpt-5-mini"])
+    page.get_by_role("group", name="Version 2 of 2").first.get_by_label("Version before").click()
+    expect(page.locator("details.fold", has_text="Compare with version 2")).to_have_count(1)
 
 
 def test_each_response_says_what_it_was_asked_and_what_changed(running: Stage, opened: Open) -> None:
@@ -243,3 +259,64 @@ def test_a_thread_without_words_says_what_it_is(running: Stage, opened: Open) ->
     expect(page.locator(".threads .row")).to_contain_text("Guide, without words of a user")
     page.locator(".threads .row").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Guide, without words of a user")
+
+
+def test_turns_are_put_into_a_data_set_and_taken_out(running: Stage, opened: Open) -> None:
+    page = opened(f"{running.url}/#/threads/{THREAD}?tenant=acme")
+    turn = page.locator(".turn.agent").first
+    turn.locator(":scope > .adding summary").click()
+    form = turn.locator(":scope > .adding")
+    form.get_by_label("Name").fill("no/slash")
+    form.get_by_role("button", name="Add").click()
+    expect(form.locator("input:invalid")).to_have_count(1)
+    form.get_by_label("Name").fill("Golden ones")
+    form.get_by_role("button", name="Add").click()
+    expect(form.get_by_role("status")).to_have_text("Added 1 turn to Golden ones")
+    whole = page.locator(".adding").first
+    whole.locator("summary").click()
+    expect(whole.get_by_label("Name")).to_have_value("Golden ones")
+    expect(page.locator("datalist option")).to_have_attribute("value", "Golden ones")
+    turns = page.locator(".turn").count()
+    whole.get_by_role("button", name="Add").click()
+    expect(whole.get_by_role("status")).to_contain_text(f"Added {turns - 1} turn")
+    whole.get_by_role("link", name="Golden ones").click()
+    rows = page.locator(".token")
+    expect(rows).to_have_count(turns)
+    page.get_by_role("button", name="Take out turn 1").click()
+    expect(rows).to_have_count(turns - 1)
+    rows.first.get_by_role("link").click()
+    expect(page.locator(".turn.linked")).to_be_visible()
+    page.get_by_role("link", name="Data sets").click()
+    expect(rows).to_contain_text([f"Golden onesacme{turns - 1} turn"])
+    drop = page.get_by_role("button", name="Delete the data set Golden ones")
+    drop.click()
+    expect(drop).to_have_text("Delete for good")
+    drop.click()
+    expect(page.get_by_text("None yet")).to_be_visible()
+
+
+def test_a_link_shows_the_thread_without_a_token_until_it_ends(running: Stage, tokens: Tokens, opened: Open) -> None:
+    settings = running.settings.model_copy(
+        update={"gateway_tokens": SecretStr(tokens.setting), "gateway_share_seconds": 3600}
+    )
+    with serving(settings) as url:
+        page = opened(f"{url}/#/threads/{THREAD}?tenant=acme")
+        page.get_by_label("Token", exact=True).fill(tokens.acme)
+        page.get_by_role("button", name="Sign in").click()
+        share = page.locator(".adding", has_text="Share this thread by a link")
+        share.locator("summary").click()
+        share.get_by_role("button", name="Make a link").click()
+        link = share.get_by_label("The link").input_value()
+        assert link.startswith(f"{url}/#/shared/tm_")
+        guest = opened(link)
+        expect(guest.locator(".turn")).to_have_count(page.locator(".turn").count())
+        expect(guest.locator(".turn.agent").first).to_contain_text("deploy 8841")
+        expect(guest.get_by_role("link", name="Threads")).to_be_hidden()
+        expect(guest.locator(".adding, .judged, .again, textarea, nav:visible")).to_have_count(0)
+        guest.goto(f"{url}/#/threads")
+        expect(guest.get_by_label("Token", exact=True)).to_be_visible()
+        share.get_by_role("button", name="End all links").click()
+        expect(share.get_by_role("status")).to_have_text("Ended 1 link")
+        guest.goto(link)
+        expect(guest.get_by_text("This link has ended")).to_be_visible()
+        expect(guest.locator("nav")).to_be_hidden()

@@ -64,7 +64,7 @@ class Stream:
     def answer(self, events: list[Any]) -> Any:
         """Return all that comes of these events; as they were sent, or broken off."""
         end = self.end if len(events) == len(self.kinds) else {}
-        envelope = self.said | {"events": events} | end
+        envelope = self.said | {"events": events, "dt": list(range(len(events)))} | end
         record = StoredRecord(b"", 0, envelope["ts"])
         run = Run(envelope, self.dialect, record)
         run.feed(envelope, record)

@@ -103,12 +103,22 @@ async def test_runs_of_which_nothing_has_become_are_an_error(
     assert "books-late-1 of thread" in lost.seen
 
 
-async def test_missing_topics(settings: Settings) -> None:
-    status, checks = await doctor(settings)
-    assert status == 1
+async def test_missing_topics(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def nobodys(_: Settings) -> list[str]:
+        return []
+
+    with monkeypatch.context() as alone:  # other tests have topics on this broker
+        alone.setattr("pipeline.cli.services.doctor.prefixes", nobodys)
+        checks = {finding.check: finding for finding in await examine(settings)}
     missing = checks[f"topic {EVENTS.full_name(settings.topic_prefix)}"]
-    assert (missing["level"], missing["seen"]) == ("error", "is not there")
-    assert "turnmill topics apply" in missing["advice"]
+    assert (missing.level, missing.seen) == ("error", "is not there")
+    assert "turnmill topics apply" in (missing.advice or "")
+
+
+async def test_topics_of_another_prefix(applied_settings: Settings) -> None:
+    status, checks = await doctor(applied_settings.model_copy(update={"topic_prefix": "no-such"}))
+    assert status == 1
+    assert checks["topics"]["seen"].startswith("none of no-such.* is there, but others are: ")
 
 
 async def test_topics_that_others_have_changed(applied_settings: Settings) -> None:

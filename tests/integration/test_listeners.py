@@ -59,6 +59,12 @@ async def test_a_worker_on_loopback(applied_settings: Settings, processes: int) 
         await until(is_there, worker.text)
         for url in set(listening(number)):
             await refuses_pages(url)
+
+        async def is_ready() -> bool:
+            async with httpx.AsyncClient() as http:
+                return (await http.get(f"http://127.0.0.1:{settings.port}/readyz")).status_code == 200
+
+        await until(is_ready, worker.text)  # to end in the middle of a start may take longer than a worker waits
         assert worker.stop() == 0
     finally:
         worker.end()

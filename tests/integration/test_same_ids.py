@@ -33,9 +33,12 @@ TENANT: Final = {"acme": "acme", "globex": "globex", "operator": ""}
 
 FACTS: Final = facts_of_routes()
 OTLP = ("/v1/traces", "/v1/logs")  # exporters name the type of their bodies
+MADE: Final = ("put", "/v1/threads/{thread_id}/datasets/{dataset}")  # its path names what it makes
 ENDLESS: Final = endless_paths(without="follow")  # what is known already comes at once, and then what is new
 # With an id: what a command needs beside it. A command that isn't here takes the id of no thread.
 COMMANDS: Final[dict[str, tuple[str, ...]]] = {
+    "datasets add": ("golden", SHARED),
+    "datasets remove": ("golden", SHARED),
     "export": (SHARED,),
     "feedback": (SHARED,),
     "import": ("--from", "vercel-ai", "--publish", "--thread", SHARED, "HISTORY"),
@@ -57,6 +60,8 @@ ASKS: Final = (
     "threads steps",
     "threads delete",
     "threads hold",
+    "datasets add",
+    "datasets remove",
     "export",
     "feedback",
     "rerun",
@@ -75,6 +80,7 @@ WITHOUT_IDS: Final = {
         "bench",
         "budgets",
         "convert",
+        "datasets list",
         "demo",
         "dev",
         "dlq list",
@@ -166,7 +172,14 @@ def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, A
 
 
 def filled(path: str, thread: str) -> str:
-    given = {"{thread_id}": thread, "{run_id}": RUN, "{partition}": "0", "{offset}": "0", "{sha256}": "0" * 64}
+    given = {
+        "{thread_id}": thread,
+        "{dataset}": "golden",
+        "{run_id}": RUN,
+        "{partition}": "0",
+        "{offset}": "0",
+        "{sha256}": "0" * 64,
+    }
     for name, value in given.items():
         path = path.replace(name, value)
     return path
@@ -265,7 +278,8 @@ async def owns(
         return
     status, text = await answer_of(http, method, filled(path, SHARED), query)
     assert not [word for word in others(name) if word in text], (name, method, path, text)
-    names_another = "{" in path.replace("{thread_id}", "").replace("{run_id}", "")  # an id that nothing here has
+    another = "{" in path.replace("{thread_id}", "").replace("{run_id}", "")  # an id that nothing here has
+    names_another = another and (method, path) != MADE
     expected = (
         415 if path in OTLP else 403 if threads == "refused" else 422 if takes_json else 404 if names_another else 200
     )

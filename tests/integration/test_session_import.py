@@ -14,10 +14,12 @@ from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads.reading import read_thread
 from pipeline.turns.canonical import turn_hash
 from tests.support.sessions import Claude, Codex, Copilot, Opencode, write
+from tests.support.upstream import chat_chunks
 from tests.support.waiting import PATIENCE
 from tests.support.workers import WorkerProcess, environment, wait_until_stored
 from topics.thread_key import ThreadKey
 from turnmill.identity import thread_uuid
+from turnmill.publish.publisher import Publisher
 
 
 def variables(settings: Settings, home: Path) -> dict[str, str]:
@@ -120,6 +122,32 @@ async def test_sessions_are_stored_as_they_are_printed_and_once(applied_settings
         assert main["turns"][-1]["meta:branch"]["follows"] == main["turns"][-2]["meta:branch"]["run"]
         out, _ = await turnmill(settings, tmp_path, "dlq", "list", "--json")
         assert out == ""
+    finally:
+        worker.end()
+
+
+async def test_what_was_captured_is_not_stored_again(applied_settings: Settings, tmp_path: Path) -> None:
+    settings = applied_settings.model_copy(update={"terminal_grace": 0.2})
+    claude, child = conversation()
+    claude.write(tmp_path)
+    write(child.agent_file(tmp_path), child.lines)
+    first = int(claude.began.timestamp() * 1000)
+    asking = {"request": {"model": "gpt-5", "messages": [{"role": "user", "content": "Find the oven"}]}}
+    worker = WorkerProcess(settings).start()
+    try:
+        async with (
+            Publisher(settings) as publisher,
+            publisher.run(thread_id=claude.session, agent_id="claude", dialect="openai-chat", info=asking) as run,
+        ):
+            for chunk in chat_chunks("In the kitchen."):
+                await run.send(chunk, at=first + 1_500)
+        await wait_until_stored(settings, 2, [worker])
+        _, said = await turnmill(settings, tmp_path, "import", "--from", "claude-code")
+        assert "Claude Code: 2 files, 2 new runs, 2 stored before" in said
+        await wait_until_stored(settings, 6, [worker])
+        (main,) = await threads(settings, claude.session)
+        asked = [turn["parts"][0]["content"] for turn in main["turns"] if turn["turn_type"] == "user"]
+        assert asked == ["Find the oven", "Bake bread", "Bake cake"]
     finally:
         worker.end()
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from pipeline.settings import Settings
-from tests.sdks.proxied import ANSWER, KEY, WITHIN, Done, clients, codex, said, speaks
+from tests.sdks.proxied import ANSWER, KEY, WITHIN, Done, claude_code, clients, codex, said, speaks
 from tests.support.spools import away, spooled
 from tests.support.upstream import Answering, Asked, chat_chunks, playing
 from tests.support.workers import environment
@@ -115,7 +115,7 @@ async def test_a_program_that_breaks_off_stops_the_provider(tmp_path: Path) -> N
 
 
 async def test_claude_code_is_heard(tmp_path: Path) -> None:
-    program = next((clients() / "node_modules" / "@anthropic-ai").glob("claude-code-*/claude"))
+    program = claude_code()
     quiet = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
     done, _ = await ran(tmp_path, program, "-p", "What's the weather?", "--model", "claude-x", **quiet)
     assert ANSWER in done.out

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sdks.proxied import ANSWER, KEY, WITHIN, Done, clients, codex, proxy, run, said, speak, speaks
+from tests.sdks.proxied import ANSWER, KEY, WITHIN, Done, claude_code, codex, proxy, run, said, speak, speaks
 from tests.support.spools import spooled
 from tests.support.upstream import (
     Answering,
@@ -160,7 +160,7 @@ async def test_an_sdk_understands_a_problem_of_the_gateways_own(tmp_path: Path) 
 
 
 async def test_claude_code_speaks_through_the_proxy(tmp_path: Path) -> None:
-    program = next((clients() / "node_modules" / "@anthropic-ai").glob("claude-code-*/claude"))
+    program = claude_code()
     quiet = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
     async with proxy(tmp_path, speaks) as (url, settings):
         out = await run(tmp_path, url, program, "-p", "What's the weather?", "--model", "claude-x", **quiet)

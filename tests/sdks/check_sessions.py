@@ -8,16 +8,24 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from pipeline.cli.histories.session_files import SOURCES, files_of
-from pipeline.cli.histories.session_import import Import
 from pipeline.cli.histories.sessions import Printed
 from pipeline.dialects import FORMATS
 from pipeline.turns.branches import one_branch
-from tests.sdks.proxied import ANSWER, clients, codex, said, speaks
+from tests.sdks.proxied import (
+    ANSWER,
+    claude_code,
+    clients,
+    codex,
+    gemini,
+    opencode,
+    said,
+    speaks,
+    with_gemini,
+    with_opencode,
+)
 from tests.sdks.proxied import run as run_program
 from tests.sdks.python_sdks import run
+from tests.support.read_sessions import import_all
 from tests.support.sessions import PIXEL, Claude, named, write
 from tests.support.upstream import (
     Answering,
@@ -68,17 +76,9 @@ def session() -> tuple[Claude, dict[str, Any]]:
 
 def imported(home: Path, source: str = "claude-code") -> dict[str, dict[str, Any]]:
     printed = Printed()
-    reading = Import(SOURCES[source], printed)
-
-    async def read() -> None:
-        for path in files_of(SOURCES[source], [home]):
-            file = reading.open(path)
-            await reading.read(file, lambda _: None)
-            reading.close(file)
-
     with ThreadPoolExecutor(1) as pool:
-        pool.submit(asyncio.run, read()).result()
-    assert reading.counts.broken == []
+        counts = pool.submit(asyncio.run, import_all(home, source, printed)).result()
+    assert counts.broken == []
     return {document["thread_id"]: document for document in printed.documents()}
 
 
@@ -170,7 +170,7 @@ def gemini_call(call: str, tool: str, given: dict[str, str]) -> dict[str, Any]:
 
 
 async def test_sessions_that_claude_code_has_written(tmp_path: Path) -> None:
-    program = next((clients() / "node_modules" / "@anthropic-ai").glob("claude-code-*/claude"))
+    program = claude_code()
     asked = ("--model", "claude-x", "--allowedTools", "Bash,Task")
     async with playing(with_tools) as upstream:
         more = {"ANTHROPIC_BASE_URL": upstream.url, **QUIET}
@@ -216,12 +216,10 @@ async def test_sessions_that_codex_has_written(tmp_path: Path) -> None:
 
 
 async def test_sessions_that_gemini_cli_has_written(tmp_path: Path) -> None:
-    program = clients() / "node_modules" / ".bin" / "gemini"
-    auth = {"security": {"auth": {"selectedType": "gemini-api-key"}}, "privacy": {"usageStatisticsEnabled": False}}
-    write(tmp_path / ".gemini" / "settings.json", [json.dumps(auth)])
+    program = gemini()
     asked = ("-m", "gemini-2.5-flash", "-p")
     async with playing(with_tools) as upstream:
-        more = {"GOOGLE_GEMINI_BASE_URL": upstream.url, "GEMINI_CLI_TRUST_WORKSPACE": "true"}
+        more = {**with_gemini(tmp_path, upstream.url), "GEMINI_CLI_TRUST_WORKSPACE": "true"}
         await run_program(tmp_path, upstream.url, program, *asked, "run a command", **more)
         await run_program(tmp_path, upstream.url, program, "--resume", "latest", *asked, "And again?", **more)
     (document,) = imported(tmp_path / ".gemini" / "tmp", "gemini-cli").values()
@@ -284,16 +282,10 @@ async def test_sessions_that_copilot_cli_has_written(tmp_path: Path) -> None:
 
 
 async def test_sessions_that_opencode_has_written(tmp_path: Path) -> None:
-    program = clients() / "node_modules" / "opencode-linux-x64-baseline" / "bin" / "opencode"
-    if not program.exists():  # npm leaves it out
-        pytest.skip("opencode is fetched for Linux on x86-64 alone")
+    program = opencode()
     asked = ("run", "--model", "x/gpt-5")
     async with playing(with_tools) as upstream:
-        options = {"baseURL": f"{upstream.url}/v1", "apiKey": "k"}
-        provider = {"npm": "@ai-sdk/openai-compatible", "options": options, "models": {"gpt-5": {"name": "GPT"}}}
-        config = {"provider": {"x": provider}, "small_model": "x/gpt-5", "permission": "allow", "autoupdate": False}
-        write(tmp_path / ".config" / "opencode" / "opencode.json", [json.dumps(config)])
-        more = {"OPENCODE_DISABLE_MODELS_FETCH": "1", "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1"}
+        more = with_opencode(upstream.url)
         await run_program(tmp_path, upstream.url, program, *asked, "run a command", **more)
         await run_program(tmp_path, upstream.url, program, *asked, "--continue", "And again?", **more)
         await run_program(tmp_path, upstream.url, program, *asked, "--continue", "--fork", "And in a fork?", **more)

@@ -6,23 +6,45 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from pipeline.assembly.offline import assemble
+from pipeline.cli.histories.sessions import Printed
 from pipeline.devbroker.ports import free_ports
+from pipeline.dialects import DIALECTS
 from pipeline.settings import Settings
-from tests.sdks.proxied import ANSWER, KEY, Done, claude_code, clients, codex, said, speaks
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.reading import answered_live
+from pipeline.stores.turns import write_turns
+from tests.sdks.proxied import (
+    ANSWER,
+    KEY,
+    Done,
+    claude_code,
+    clients,
+    codex,
+    gemini,
+    opencode,
+    said,
+    speaks,
+    with_gemini,
+    with_opencode,
+)
 from tests.sdks.python_sdks import environment, server
 from tests.sdks.recordings import by_run, turns
 from tests.support.places import ROOT
+from tests.support.read_sessions import import_all
 from tests.support.scripted_upstream import TEXT, upstream
 from tests.support.spools import away, spooled
 from tests.support.upstream import playing
 from tests.support.workers import environment as variables
+from topics.thread_key import ThreadKey
+from turnmill.identity import thread_uuid
 
 PAGES = ROOT / "docs" / "start"
 QUESTION = "What's the weather in Paris?"
@@ -38,6 +60,13 @@ HELPED = {
 MODELS = {"bedrock": "model-wires", "ollama": "model-wires"}
 FRAMEWORKS = {"langchain": "langgraph", "openai-agents": "openai-agents", "pydantic-ai": "openai-and-pydantic-ai"}
 OTHERS = ("ag-ui", "claude-code", "codex", "gemini-cli", "google-adk", "mastra", "node", "opencode")
+# Pages of programs that are no Python -> a program's name, and where it is.
+TYPED = {
+    "claude-code": ("claude", claude_code),
+    "codex": ("codex", codex),
+    "gemini-cli": ("gemini", gemini),
+    "opencode": ("opencode", opencode),
+}
 # Lines of a page that a test leaves out: it has the wheel, no broker, and reads what was published.
 SHORT = 30  # lines of a page, or of each of its ways
 APART = ("pip install", "turnmill up", "TURNMILL_GATEWAY_PROXY=", "turnmill threads list", "uvicorn")
@@ -194,26 +223,30 @@ def test_mastra(tmp_path: Path) -> None:
     assert said(agent) == "It is sunny."
 
 
-def configured(home: Path, url: str) -> dict[str, str]:
-    """Write the settings with which a user of Gemini CLI and of opencode has a model, and return their variables."""
-    auth = {"security": {"auth": {"selectedType": "gemini-api-key"}}, "privacy": {"usageStatisticsEnabled": False}}
-    (home / ".gemini").mkdir()
-    (home / ".gemini" / "settings.json").write_text(json.dumps({**auth, "model": {"name": "gemini-2.5-flash"}}))
-    options = {"baseURL": f"{url}/v1", "apiKey": KEY}
-    provider = {"npm": "@ai-sdk/openai-compatible", "options": options, "models": {"gpt-5": {"name": "GPT"}}}
-    model = {"model": "x/gpt-5", "small_model": "x/gpt-5", "provider": {"x": provider}, "autoupdate": False}
-    return {
-        "GEMINI_API_KEY": KEY,
-        "GOOGLE_GEMINI_BASE_URL": url,
-        "OPENCODE_CONFIG_CONTENT": json.dumps(model),
-        "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
-        "OPENCODE_DISABLE_MODELS_FETCH": "1",
-    }
+def questions(said: Iterable[dict[str, Any]]) -> list[str]:
+    """The words of the users' turns among these."""
+    return [turn["parts"][0]["content"] for turn in said if turn["turn_type"] == "user"]
 
 
-def asked(settings: Settings) -> list[dict[str, Any]]:
-    """The users' turns of all runs."""
-    return [turn for run in by_run(settings).values() for turn in turns(run)[0] if turn["turn_type"] == "user"]
+class Again(Printed):
+    """An import into a store that has threads already; its documents are those of the runs that the store hasn't."""
+
+    def __init__(self, store: ThreadStore) -> None:
+        super().__init__()
+        self.store = store
+
+    async def answered(self, thread: str) -> list[int]:
+        return await answered_live(self.store, ThreadKey(thread_uuid(thread)[0]))
+
+
+async def imported_again(settings: Settings, home: Path, source: str) -> list[str]:
+    """Store what was published, import the program's sessions, and return the questions that the store hadn't."""
+    async with await ThreadStore.open(f"sqlite:///{home / 'threads.db'}") as store:
+        for records in by_run(settings).values():
+            await write_turns(store, assemble(DIALECTS[records[0]["dialect"]], records)[0])
+        again = Again(store)
+        assert (await import_all(home, source, again)).files
+    return questions(turn for document in again.documents() for turn in document["turns"])
 
 
 @pytest.mark.parametrize("page", ["claude-code", "codex", "gemini-cli", "node", "opencode"])
@@ -222,15 +255,13 @@ async def test_what_is_no_python(page: str, tmp_path: Path) -> None:
     printing = page in ("gemini-cli", "opencode")
     assert typed.startswith("turnmill run --tee-stdout -- " if printing else "turnmill run -- ")
     programs.mkdir()
-    packages = clients() / "node_modules"
-    (programs / "claude").symlink_to(claude_code())
-    (programs / "codex").symlink_to(codex())
-    (programs / "gemini").symlink_to(packages / ".bin" / "gemini")
-    (programs / "opencode").symlink_to(packages / "opencode-linux-x64-baseline" / "bin" / "opencode")
+    if page in TYPED:
+        name, path = TYPED[page]
+        (programs / name).symlink_to(path())
     (programs / "turnmill").symlink_to(Path(sys.executable).with_name("turnmill"))
     if page == "node":
         (tmp_path / "agent.mjs").write_text(block(page, "js"))
-        (tmp_path / "node_modules").symlink_to(packages)
+        (tmp_path / "node_modules").symlink_to(clients() / "node_modules")
     await asyncio.to_thread(subprocess.run, ["git", "init", "-q", tmp_path], check=True)
     async with playing(speaks) as provider:
         more = {
@@ -242,12 +273,16 @@ async def test_what_is_no_python(page: str, tmp_path: Path) -> None:
             "ANTHROPIC_BASE_URL": provider.url,
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
             "DISABLE_AUTOUPDATER": "1",
-            **configured(tmp_path, provider.url),
+            **with_gemini(tmp_path, provider.url),
+            **with_opencode(provider.url),
         }
         out = await asyncio.to_thread(printed, ["bash", "-ec", typed], tmp_path, more)
     done = Done(out, settings)
     assert ANSWER in done.out
     assert ANSWER in [said(turn) for turn in done.turns() if turn["completion_status"] == "complete"]
     if printing:  # opencode prints no question, as its page says
-        words = [turn["parts"][0]["content"] for turn in asked(settings)]
-        assert words == ([] if page == "opencode" else [QUESTION])
+        published = (turn for run in by_run(settings).values() for turn in turns(run)[0])
+        assert questions(published) == ([] if page == "opencode" else [QUESTION])
+    if page in TYPED:
+        new = await imported_again(settings, tmp_path, page)
+        assert len(new) == (page == "opencode")

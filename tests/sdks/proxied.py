@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from pipeline.assembly.offline import assemble
 from pipeline.dialects import DIALECTS
 from pipeline.settings import Settings
@@ -143,3 +145,35 @@ def claude_code() -> Path:
 def codex() -> Path:
     home = clients() / "node_modules" / "@openai"
     return next(path for path in home.glob("codex-*/vendor/**/codex") if path.is_file())
+
+
+def gemini() -> Path:
+    return clients() / "node_modules" / ".bin" / "gemini"
+
+
+def with_gemini(home: Path, url: str) -> dict[str, str]:
+    """Write the settings of a user of Gemini CLI who has a model at this address, and return the variables."""
+    auth = {"security": {"auth": {"selectedType": "gemini-api-key"}}, "privacy": {"usageStatisticsEnabled": False}}
+    settings = home / ".gemini" / "settings.json"
+    settings.parent.mkdir(parents=True)
+    settings.write_text(json.dumps({**auth, "model": {"name": "gemini-2.5-flash"}}))
+    return {"GEMINI_API_KEY": KEY, "GOOGLE_GEMINI_BASE_URL": url}
+
+
+def opencode() -> Path:
+    program = clients() / "node_modules" / "opencode-linux-x64-baseline" / "bin" / "opencode"
+    if not program.exists():  # npm leaves it out
+        pytest.skip("opencode is fetched for Linux on x86-64 alone")
+    return program
+
+
+def with_opencode(url: str) -> dict[str, str]:
+    """The variables of a user of opencode who has a model at this address, and lets it use all tools."""
+    options = {"baseURL": f"{url}/v1", "apiKey": KEY}
+    provider = {"npm": "@ai-sdk/openai-compatible", "options": options, "models": {"gpt-5": {"name": "GPT"}}}
+    models = {"model": "x/gpt-5", "small_model": "x/gpt-5", "provider": {"x": provider}}
+    return {
+        "OPENCODE_CONFIG_CONTENT": json.dumps({**models, "permission": "allow", "autoupdate": False}),
+        "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
+        "OPENCODE_DISABLE_MODELS_FETCH": "1",
+    }

@@ -3,9 +3,12 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pipeline.assembly.offline import assemble
+from pipeline.cli.histories.session_files import SOURCES, files_of
+from pipeline.cli.histories.session_import import Counts, Import, Sink
 from pipeline.dialects import DIALECTS
 from pipeline.dialects.transcript import Reader, RunEvent, RunOpened, RunOver
 from pipeline.turns.thread_document import thread_document
@@ -54,6 +57,16 @@ def read(files: Iterable[tuple[Reader, Iterable[Any]]]) -> Read:
         run["said"] = _said(run["events"])
     threads = {name: thread_document(name, some) for name, some in records.items()}
     return Read(runs, threads, refused, [record for some in records.values() for record in some])
+
+
+async def import_all(home: Path, source: str, sink: Sink) -> Counts:
+    """Import all sessions of a program below a folder, and return what was counted."""
+    reading = Import(SOURCES[source], sink)
+    for path in files_of(SOURCES[source], [home]):
+        file = reading.open(path)
+        await reading.read(file, lambda _: None)
+        reading.close(file)
+    return reading.counts
 
 
 def opencodes_lines(*sessions: Opencode) -> Iterator[Fields]:

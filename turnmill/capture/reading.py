@@ -161,8 +161,7 @@ def request_names(headers: Mapping[str, str], body: Any, conversation: str | Non
     thread, _, run = (parent or "").rpartition("/")
     kept = body.get("thread")  # of Anthropic's API
     previous = [kept.get("previous_message_id")] if isinstance(kept, dict) else [body.get(name) for name in PREVIOUS]
-    inner, messages = body.get("request"), body.get("messages")  # Code Assist wraps the body
-    last = messages[-1] if isinstance(messages, list) and messages else None
+    inner = body.get("request")  # Code Assist wraps the body
     rest = token_id((inner if isinstance(inner, dict) else body).get("continuationToken"))
     return RequestNames(
         thread=next(_threads(headers, body), None),
@@ -173,7 +172,7 @@ def request_names(headers: Mapping[str, str], body: Any, conversation: str | Non
         response=rest or next(filter(None, map(_id, [*previous, conversation])), None),
         resumes=rest is not None,
         in_thread=isinstance(kept, dict),
-        beside=purpose_of(last) is not None,  # no `compaction`: the next call continues its summary
+        beside=purpose_of(body.get("messages")) is not None,  # no `compaction`: the next call continues its summary
         labels=labels_of(of_headers(headers), body),
     )
 

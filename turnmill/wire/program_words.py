@@ -12,9 +12,12 @@ NOTE: Final = re.compile(
     )""",
     re.VERBOSE,
 )
-# What the program asks the model on its own, behind the whole history -> the purpose of the answer.
-PURPOSES: Final = {"[SUGGESTION MODE:": "suggestion", "CRITICAL: Respond with TEXT ONLY": "compaction"}
-BEGINNINGS: Final = tuple(PURPOSES)
+# What the program asks on its own, by how that begins and what it contains -> the purpose of the answer.
+PURPOSES: Final = {
+    ("[SUGGESTION MODE:", ""): "suggestion",
+    ("CRITICAL: Respond with TEXT ONLY", ""): "compaction",
+    ("<session>\n", "\n</session>\n\nWrite the title in"): "title",
+}
 
 
 def is_note(text: str) -> bool:
@@ -22,10 +25,9 @@ def is_note(text: str) -> bool:
     return NOTE.match(text) is not None
 
 
-def purpose_of(message: Any) -> str | None:
-    """Return the purpose of a request whose last message, which may be any JSON, is a program's; else None."""
-    match message:
+def purpose_of(messages: Any) -> str | None:
+    """Return the purpose of a request whose last message is a program's; None for one of the conversation."""
+    match messages[-1] if isinstance(messages, list) and messages else None:
         case {"role": "user", "content": str(text) | [{"type": "text", "text": str(text)}]}:
-            if text.startswith(BEGINNINGS):
-                return next(purpose for beginning, purpose in PURPOSES.items() if text.startswith(beginning))
+            return next((why for (a, b), why in PURPOSES.items() if text.startswith(a) and b in text), None)
     return None

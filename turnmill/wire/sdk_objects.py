@@ -14,6 +14,7 @@ Pydantic's warnings are turned off: SDKs build their objects without validation,
 
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
+from inspect import ismethod
 from typing import Any, Final
 
 import orjson
@@ -192,8 +193,8 @@ def _as_it_came(value: Any) -> Any:
 
 
 def _result(result: Any) -> dict[str, Any]:
-    """Return the result of a run as a dict. `usage` is a method in Pydantic AI 1 and an attribute in 2."""
-    usage = result.usage() if callable(result.usage) else result.usage
+    """Return the result of a run as a dict. `usage` is a method in Pydantic AI 1, and in 2 what warns when called."""
+    usage = result.usage() if ismethod(result.usage) else result.usage
     fields = {
         "messages": orjson.loads(result.new_messages_json()),
         "new_message_index": 0,

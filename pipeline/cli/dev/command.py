@@ -44,7 +44,7 @@ def dev(*, fleet: bool, mine: bool, browser: bool) -> None:
 
     Everything stays in TURNMILL_HOME, so the next time it goes on from where it was. It is for this machine alone:
     nobody has to sign in, and nothing listens on other addresses. `--mine` shows your own sessions of Claude Code,
-    Codex, Gemini CLI and Copilot CLI, and goes on with them as they grow: nothing of them leaves this machine.
+    Codex, Gemini CLI, opencode and Copilot CLI, and goes on with them as they grow: nothing leaves this machine.
     """
     settings = load()
     check_local(settings)

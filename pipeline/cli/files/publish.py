@@ -19,6 +19,7 @@ from pipeline.cli.options import dialect_option
 from pipeline.cli.output import many
 from pipeline.dialects.recognition import AUTO
 from pipeline.settings import load
+from turnmill.clock import now_ms
 from turnmill.errors import CallerError
 from turnmill.identity import thread_uuid
 from turnmill.publish.publisher import Publisher
@@ -199,13 +200,13 @@ async def _publish_stream(
         max_events=batch,
     )
     pace = _Pace(speed)
-    # With a speed, events get the times at which they are sent; else those of the recording, if it has a start.
+    # With a speed, events get the times at which they are sent; else those of the recording, or all the same time.
     start = None if speed else stream.started
-    at = None
+    at = None if speed else now_ms()
     async with run:
         for number, event in enumerate(stream.events):
             elapsed = number * 1000 // PACE
-            at = None if start is None else start + elapsed
+            at = at if start is None else start + elapsed
             await (pace.reach(elapsed) if speed else _turn(number, batch))
             await run.send(_undated(event) if speed else event, at=at)
             advance(1)

@@ -12,7 +12,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 from pipeline.assembly.dialect import Dialect
-from pipeline.cli.files.assemble import read_file, run_info
+from pipeline.cli.files.assemble import CONTEXT, read_file, run_info
 from pipeline.dialects import DIALECTS
 from pipeline.dialects.recognition import UnknownWire, is_foreign, looks_like, recognise
 from pipeline.turns.times import epoch_ms
@@ -121,6 +121,8 @@ def read(file: Path, dialect: str | None, overrides: dict[str, str]) -> Found:
     name = "stdin" if file == STDIN else str(file)
     if _is_envelopes(data):
         return _envelopes(name, data)
+    if name.endswith(CONTEXT):
+        return Found(problems=(f"{name}: a run's context, not its stream: name {name.removesuffix(CONTEXT)}",))
     info = {} if file == STDIN else run_info(file)
     info.update(overrides)
     wire = dialect or info.get("dialect")
@@ -135,7 +137,7 @@ def read(file: Path, dialect: str | None, overrides: dict[str, str]) -> Found:
         wire = recognised.name
         notes = [f"read as {wire}, by its first events"]
     if wire not in DIALECTS:
-        return Found(problems=(f"{name}.run.json: no dialect is called {wire!r:.80}",))
+        return Found(problems=(f"{name}{CONTEXT}: no dialect is called {wire!r:.80}",))
     framed = decode(data, DIALECTS[wire].wire)
     problems, warnings = check(framed, DIALECTS[wire])
     if problems:
@@ -181,8 +183,9 @@ def check(framed: Sequence[Framed], dialect: Dialect) -> tuple[list[str], list[s
         problems.append("no event is in it")
     elif not problems and is_foreign(dialect, [item.event or {} for item in framed]):
         first = framed[0]
-        kind = first.event[dialect.wire.kind] if first.event else None
-        problems.append(f"line {first.line}: {kind!r:.80} is no event of {dialect.name}, nor is any other here")
+        kind = (first.event or {}).get(dialect.wire.kind)
+        said = "this" if kind is None else f"{kind!r:.80}"
+        problems.append(f"line {first.line}: {said} is no event of {dialect.name}, nor is any other here")
     if problems:
         return problems, []
     listed = ", ".join(f"{kind[:80]} ({count})" for kind, count in unknown.items())

@@ -1,11 +1,14 @@
 """Sessions of agents' programs -> runs, of which those alone are handed on that are not stored yet.
 
+A run counts as stored, too, if a response of it was captured, or published by its program, as it came.
+
 What comes behind the end of a run that is stored is a run of its own that continues it: RUN+N, where N is the number of
 its first event in RUN. The store knows how many events each of them has, so an import goes on where any other stopped.
 """
 
+import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -18,6 +21,7 @@ from turnmill.capture.fitting import fitted
 from turnmill.errors import InvalidRecord
 
 OVER_AFTER: Final = 3_600_000  # ms: a run of which nothing was written for so long is over
+PRINTED_WITHIN: Final = 1_000  # ms after which a program has surely printed what it has written into its file
 MALFORMED: Final = (KeyError, TypeError, AttributeError, ValueError)  # of a line that its reader does not understand
 
 
@@ -34,6 +38,10 @@ class Sink(Protocol):
 
     async def stored(self, thread: str) -> Mapping[str, int]:
         """Return the number of stored events of each run of a thread that has any."""
+        ...
+
+    async def answered(self, thread: str) -> Sequence[int]:
+        """Return when responses began in stored runs of a thread that were not imported, epoch ms."""
         ...
 
     def run(self, opened: RunOpened, dialect: str, first_seq: int) -> Output:
@@ -56,11 +64,15 @@ class Running:
     """A run whose lines are read.
 
     `index`: of its next event; `at`: epoch ms of the last event, `sent_at`: `time.monotonic()`; `new`: some were sent.
+    `answered`: when responses of its thread came from the program itself; `held`: events, until it is known whether
+    those are among them.
     """
 
     opened: RunOpened
     stored: Mapping[str, int]
     part: Part
+    answered: Sequence[int]
+    held: list[RunEvent] = field(default_factory=list)
     index: int = 0
     at: int = 0
     ended: bool = False
@@ -103,6 +115,7 @@ class Import:
         self._settled = settled
         self._homes = Homes()
         self._stored: dict[str, Mapping[str, int]] = {}  # by thread, while a file is read
+        self._answered: dict[str, Sequence[int]] = {}  # likewise
         self._newest: dict[tuple[str, str], str] = {}  # the last part of runs that have several
 
     async def stored_first(self, files: Iterable[Path]) -> list[Path]:
@@ -119,6 +132,7 @@ class Import:
         """Read what is new in a file; its last runs stay open. `advance` is called with bytes."""
         broken, path = len(file.lines.broken), file.lines.path
         self._stored.clear()
+        self._answered.clear()
         try:
             for line, size in file.lines.read():
                 await self._line(file, line)
@@ -127,6 +141,7 @@ class Import:
             self.counts.unread.append(f"{path} ({error.strerror})")
         self.counts.broken += [f"{path}:{number}" for number in file.lines.broken[broken:]]
         for running in file.running.values():
+            await self._release(running, file.reader.dialect)
             running.paused = True
 
     async def settle(self, file: File, now: int) -> None:
@@ -159,8 +174,12 @@ class Import:
         if running is None:
             return
         if isinstance(step, RunEvent):
-            await self._send(running, step, file.reader.dialect)
+            if running.answered:
+                running.held.append(step)
+            else:
+                await self._send(running, step, file.reader.dialect)
             return
+        await self._release(running, file.reader.dialect)
         del file.running[step.chain]
         if running.part.output is not None and not await self._is_closed(running):
             await running.part.output.end(step.end, at=running.at)
@@ -174,7 +193,24 @@ class Import:
         if opened.thread not in self._stored:
             self._stored[opened.thread] = await self._sink.stored(opened.thread)
         stored = self._stored[opened.thread]
-        return Running(opened, stored, Part(opened, 0, stored.get(opened.run)))
+        answered = () if opened.run in stored else await self._answers(opened)
+        return Running(opened, stored, Part(opened, 0, stored.get(opened.run)), answered)
+
+    async def _answers(self, opened: RunOpened) -> Sequence[int]:
+        """Return when responses of the thread came from the program; those of a sub-agent are in its parent's."""
+        thread = opened.info.get("parent_thread_id") or opened.thread
+        if thread not in self._answered:
+            self._answered[thread] = await self._sink.answered(thread)
+        return self._answered[thread]
+
+    async def _release(self, running: Running, dialect: str) -> None:
+        """Hand on what is held of a run, unless it is stored: then none of it is handed on."""
+        held, running.held = running.held, []
+        if held and any(held[0].at <= at <= held[-1].at + PRINTED_WITHIN for at in running.answered):
+            running.part.known = sys.maxsize
+        running.answered = ()
+        for event in held:
+            await self._send(running, event, dialect)
 
     async def _send(self, running: Running, step: RunEvent, dialect: str) -> None:
         index, running.index = running.index, running.index + 1

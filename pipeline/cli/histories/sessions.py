@@ -23,7 +23,7 @@ from pipeline.dialects.transcript import RunOpened
 from pipeline.policies.local_callers import LOOPBACK
 from pipeline.settings import Settings
 from pipeline.stores.database.store import ThreadStore
-from pipeline.stores.threads.reading import run_events
+from pipeline.stores.threads.reading import answered_live, run_events
 from pipeline.turns.thread_document import thread_document
 from topics import json_text
 from topics.json_text import Fields
@@ -200,13 +200,20 @@ class Topic:
 
     async def stored(self, thread: str) -> Mapping[str, int]:
         """Return the number of stored events of each run of a thread."""
-        return await run_events(self.store, ThreadKey.of(thread_uuid(thread, self.tenant)[0], self.tenant))
+        return await run_events(self.store, self._key(thread))
+
+    async def answered(self, thread: str) -> Sequence[int]:
+        """Return when responses began in runs that came from the program itself, epoch ms."""
+        return await answered_live(self.store, self._key(thread))
 
     def run(self, opened: RunOpened, dialect: str, first_seq: int) -> Output:
         """Begin a run, or go on with it."""
         names: dict[str, Any] = {"thread_id": opened.thread, "run_id": opened.run, "agent_id": opened.agent}
         options: dict[str, Any] = {"tenant": self.tenant, "info": opened.info, "first_seq": first_seq}
         return self.publisher.run(**names, dialect=dialect, **options)
+
+    def _key(self, thread: str) -> ThreadKey:
+        return ThreadKey.of(thread_uuid(thread, self.tenant)[0], self.tenant)
 
 
 class Printed:
@@ -218,6 +225,10 @@ class Printed:
     async def stored(self, thread: str) -> Mapping[str, int]:
         """Return nothing: all is printed."""
         return {}
+
+    async def answered(self, thread: str) -> Sequence[int]:
+        """Return nothing, likewise."""
+        return ()
 
     def run(self, opened: RunOpened, dialect: str, first_seq: int) -> Output:
         """Begin a run."""

@@ -35,11 +35,13 @@ async def calls_in(
     """Return the calls of threads, and why events could not be used, else None. Raises CallerError, StoreError."""
     all_calls: list[Call] = []
     why: str | None = None
+    wires = set[str]()
     async with await ThreadStore.open(store_url) as store:
         for name in names:
             key, stored = await find_document(store, name, tenant)
             document = await contents.inlined(key, stored)
             records = {read_record["turn_id"]: read_record for read_record in await read_records(store, key)}
+            wires |= {record["dialect"] for record in records.values()}
             calls = calls_of(document, records, await request_bodies(store, named_in(document), key.tenant or ""))
             if redaction is not None and redaction.paths:
                 why = "rules of redaction name paths, which events have not"
@@ -54,7 +56,8 @@ async def calls_in(
                     why = str(error)
             all_calls += calls
     if not all_calls:
-        raise CallerError("no call of a provider's API is stored there (docs/mock.md)")
+        told = f"only runs of {', '.join(sorted(wires))}" if wires else "nor anything else"
+        raise CallerError(f"no call of an API that mock serves is stored there, {told} (docs/mock.md)")
     return all_calls, why
 
 

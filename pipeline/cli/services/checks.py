@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Final, Literal
 
 from pipeline.assembly.limits import Limits
 from pipeline.cli.output import many
@@ -16,6 +16,7 @@ from turnmill.kafka.refusal import NEEDED
 from turnmill.settings import BrokerSettings
 
 APPLY = "run `turnmill topics apply`"
+MOST_PREFIXES: Final = 3  # of a broker's topics that a finding lists
 SOON, VERY_SOON = timedelta(days=30), timedelta(days=3)
 WITHOUT = {  # what doesn't work without an API of Kafka, by its key
     13: "LeaveGroup: partitions of a worker that stops wait until its session is over, 10 s",
@@ -96,9 +97,22 @@ def cluster_findings(brokers: str, info: ClusterInfo) -> Iterator[Finding]:
 
 
 def topic_findings(
-    prefix: str, limits: Limits, topics: Sequence[Found], changes: Iterable[Change], brokers: int
+    prefix: str,
+    limits: Limits,
+    topics: Sequence[Found],
+    changes: Iterable[Change],
+    brokers: int,
+    others: Sequence[str] = (),
 ) -> list[Finding]:
-    """Report topics that are missing, differ from the catalog, or could lose records."""
+    """Report topics that are missing, differ from the catalog, or could lose records.
+
+    `others`: the prefixes that the broker has topics of, if it has none of `prefix`.
+    """
+    if others:
+        listed = ", ".join(f"{other}.*" for other in others[:MOST_PREFIXES])
+        seen = f"none of {prefix}.* is there, but others are: {listed}{' …' if others[MOST_PREFIXES:] else ''}"
+        advice = f"set TURNMILL_TOPIC_PREFIX to theirs, if they are meant; else {APPLY}"
+        return [Finding("error", "topics", seen, advice)]
     findings = []
     for change in changes:
         check = f"topic {change.topic}"

@@ -23,7 +23,7 @@ from pipeline.cli.running import load_running
 from pipeline.cli.services import checks
 from pipeline.cli.services.checks import Finding
 from pipeline.kafka.admin import describe_topics, topic_changes
-from pipeline.kafka.offsets import cluster_info, group_lag, group_members
+from pipeline.kafka.offsets import cluster_info, group_lag, group_members, prefixes
 from pipeline.kafka.partitioners import Placed, placed
 from pipeline.kafka.reading import bounds_of, read_once, reader
 from pipeline.kafka.topic_plan import Found
@@ -100,7 +100,8 @@ async def examine(settings: Settings, *, ledger: bool = False) -> list[Finding]:
         findings += checks.expiry_findings(ends, datetime.now(UTC))
         topics = await describe_topics(settings)
         changes = await topic_changes(settings)
-        findings += checks.topic_findings(settings.topic_prefix, limits, topics, changes, len(info.brokers))
+        others = [] if topics else await prefixes(settings)
+        findings += checks.topic_findings(settings.topic_prefix, limits, topics, changes, len(info.brokers), others)
         findings += checks.state_finding(settings.topic_prefix, limits, topics)
         if len(topics) == len(CATALOG):
             findings += await _records(settings, topics, stored=store.level == "ok", ledger=ledger)

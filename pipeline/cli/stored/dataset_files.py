@@ -9,12 +9,14 @@ from pipeline.dialects.training import dpo, sft
 from pipeline.dialects.trajectory import atif
 from pipeline.extras import need
 from pipeline.turns.judged import Condition, chosen, score
+from pipeline.turns.thread_document import only_turns
 from topics import json_text
 from topics.feedback import FeedbackRecord
 from topics.json_text import Fields
 
 Put = Callable[[Fields], None]
-Lines = Callable[[Fields, Mapping[str, Fields], Sequence[FeedbackRecord]], Iterator[Fields]]
+Kept = Collection[object] | None  # ids of the turns that are in the wanted data set of the store; None: all
+Lines = Callable[[Fields, Mapping[str, Fields], Sequence[FeedbackRecord], Kept], Iterator[Fields]]
 SFT, DPO, ATIF = "sft", "dpo", "atif"
 DATASETS: Final = (SFT, DPO, ATIF)
 COLUMNS: Final[Mapping[str, Sequence[str]]] = {
@@ -29,13 +31,16 @@ GROUP_CHARACTERS: Final = 16_000_000  # in a row group of Parquet, which is kept
 def dataset(form: str, wanted: Condition | None) -> Lines:
     """Return the function that makes the lines of a data set. `wanted`: only of answers with such feedback."""
 
-    def lines(document: Fields, bodies: Mapping[str, Fields], judged: Sequence[FeedbackRecord]) -> Iterator[Fields]:
-        good = (
-            None if wanted is None else {turn.get("meta:turn_id") for turn in chosen(document["turns"], judged, wanted)}
-        )
+    def lines(
+        document: Fields, bodies: Mapping[str, Fields], judged: Sequence[FeedbackRecord], kept: Kept
+    ) -> Iterator[Fields]:
+        good = None if kept is None else set(kept)
+        if wanted is not None:
+            liked = {turn.get("meta:turn_id") for turn in chosen(document["turns"], judged, wanted)}
+            good = liked if good is None else good & liked
         if form == ATIF:
             if good is None or good:
-                yield from atif(document, bodies)
+                yield from atif(document if kept is None else only_turns(document, kept), bodies)
             return
         if form == SFT:
             made, member = sft(document, bodies), None
@@ -53,6 +58,8 @@ def dataset(form: str, wanted: Condition | None) -> Lines:
 @dataclass(frozen=True, slots=True)
 class Export:
     """A format of exports. `lines` makes those of a document, with the bodies of the requests that `names` returns.
+
+    Of a data set of the store, it makes those of the turns that are in it.
 
     `columns`: those of Parquet, None for JSON lines. `judged`: `lines` needs feedback.
     """

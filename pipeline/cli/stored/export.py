@@ -12,18 +12,20 @@ from pipeline.assembly.dialect import Format, WrongOption
 from pipeline.cli.options import Moment
 from pipeline.cli.running import load_running
 from pipeline.cli.stored import selection
-from pipeline.cli.stored.dataset_files import COLUMNS, DATASETS, DPO, PARQUET, Export, Lines, dataset
+from pipeline.cli.stored.dataset_files import COLUMNS, DATASETS, DPO, PARQUET, Export, Kept, Lines, dataset
 from pipeline.dialects import FORMATS
 from pipeline.dialects.training import needed
 from pipeline.observability.audit import about, audit, local_user, of
 from pipeline.stores.content.store import ContentStore
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads.agents_and_requests import request_bodies
+from pipeline.stores.threads.datasets import chosen_in, datasets_of
 from pipeline.stores.threads.feedback import feedback_of
 from pipeline.stores.threads.list_statements import ListQuery
 from pipeline.stores.threads.reading import all_documents, count_rows
 from pipeline.turns.requests import named_in, with_bodies
 from pipeline.turns.searched_text import tools_called
+from pipeline.turns.thread_document import only_turns
 from topics.feedback import FeedbackRecord
 from topics.thread_key import ThreadKey
 from turnmill.errors import CallerError
@@ -42,6 +44,7 @@ EXPORTED: Final = "thread.export"
 @click.option("--requests", is_flag=True, help="Threads: include the requests to models, as `meta:requests`.")
 @selection.filters
 @click.option("--tool", help="Only threads in which this tool was called.")
+@click.option("--dataset", metavar="NAME", help="Only the turns in this data set of the store.")
 @click.option("--since", type=Moment(), help="Only threads updated at or after this time, or 7d, 12h ago.")
 @click.option("--until", type=Moment(), help="Only threads updated before this time.")
 @click.option(
@@ -73,9 +76,12 @@ def export(
 
     `sft`, `dpo` and `atif` are data sets: `sft` has a line for each complete agent turn, with the turns before it and
     the model's request; `dpo` for each answer with versions that feedback ranks; `atif` a trajectory for each thread.
+
+    With --dataset, only turns in that data set of the store are exported; `sft` and `dpo` keep the turns before them.
     """
     branch = options.pop("branch") if ids else None
-    wanted = {name: options.pop(name, None) for name in (*selection.FILTERS, "since", "until")}
+    wanted = {name: options.pop(name, None) for name in (*selection.FILTERS, "since", "until", "dataset")}
+    chosen_set = wanted["dataset"]
     filtered = [name for name, value in {**wanted, "tool": tool}.items() if value is not None]
     criterion = wanted["feedback"]
     if ids and (named := [name for name in filtered if name != "feedback" or form not in DATASETS]):
@@ -95,11 +101,13 @@ def export(
     contents = ContentStore.of(load_running()) if inline or form in DATASETS or not FORMATS[form].is_document else None
 
     async def run(store: ThreadStore, file: IO[bytes]) -> None:
+        if chosen_set is not None and chosen_set not in {each.name for each in await datasets_of(store, tenant)}:
+            raise CallerError(f"there is no data set {chosen_set!r:.200}: `turnmill datasets list` names those")
         if not ids:
             audit.info("export of threads, by %s", local_user(), extra=of(EXPORTED, "*", tenant))
         documents = _documents(store, ids, tenant) if ids else all_documents(store, ListQuery(tenant=tenant, **wanted))
         total = len(ids) or (None if filtered else (await count_rows(store)).threads)
-        await _export(store, contents, documents, total, chosen, file, tool)
+        await _export(store, contents, documents, total, chosen, file, tool, chosen_set)
 
     if out is None:
         stream = click.get_binary_stream("stdout")
@@ -124,8 +132,9 @@ def _lines(form: Format, options: Mapping[str, Any], *, branch: str | None, part
         raise CallerError(f"--{error.option.replace('_', '-')}: {error.why}") from None
 
     def lines(
-        document: dict[str, Any], bodies: Mapping[str, dict[str, Any]], _: Sequence[FeedbackRecord]
+        document: dict[str, Any], bodies: Mapping[str, dict[str, Any]], _: Sequence[FeedbackRecord], kept: Kept
     ) -> Iterator[dict[str, Any]]:
+        document = document if kept is None else only_turns(document, kept)
         made = form.printed(
             document if branch is None else selection.on_branch(document, branch), partial=partial, **checked
         )
@@ -142,6 +151,7 @@ async def _export(
     chosen: Export,
     out: IO[bytes],
     tool: str | None,
+    dataset_name: str | None,
 ) -> None:
     console = Console(stderr=True)
     quiet = not console.is_terminal or out.isatty()
@@ -155,7 +165,8 @@ async def _export(
             names = chosen.names(document)
             bodies = await request_bodies(store, names, key.tenant or "") if names else {}
             judged = (await feedback_of(store, [key]))[key] if chosen.judged else ()
-            for line in chosen.lines(document, bodies, judged):
+            kept = None if dataset_name is None else await chosen_in(store, key, dataset_name, document)
+            for line in chosen.lines(document, bodies, judged, kept):
                 put(line)
 
 

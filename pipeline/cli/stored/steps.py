@@ -15,6 +15,7 @@ from pipeline.cli.stored.thread_view import plain
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads.list_statements import ListQuery
 from pipeline.stores.threads.steps import GOOD, thread_steps, tools_called
+from pipeline.turns.times import passed
 from topics import json_text
 
 
@@ -59,7 +60,7 @@ def _flat(some: Sequence[dict[str, Any]], depth: int = 0) -> Iterator[tuple[dict
 
 
 def _seconds(since: int | None, until: int | None) -> str:
-    return UNKNOWN if since is None or until is None else f"{(until - since) / 1000:.2f}"
+    return UNKNOWN if (took := passed(since, until)) is None else f"{took / 1000:.2f}"
 
 
 @click.command(short_help="Show which tools are called, and which fail.")

@@ -172,7 +172,7 @@ def _readable(value: Any) -> Any:
 
 @store.command(short_help="Bring a store from a backup up to date.")
 def restore() -> None:
-    """Play back to a store from a backup the changes since, of tokens, holds, erasures, webhooks, views and feedback.
+    """Play back to a store from a backup the changes since: of tokens, holds, webhooks, views, data sets and so on.
 
     Stop gateways and workers first. A command that was interrupted can be repeated. `turnmill replay` brings the turns.
     """

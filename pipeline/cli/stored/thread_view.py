@@ -15,8 +15,9 @@ from rich.text import Text
 from pipeline.cli.output import many
 from pipeline.stores.threads.summaries import ThreadSummary
 from pipeline.turns.asides import PURPOSE
+from pipeline.turns.branches import BRANCH, VERSION
 from pipeline.turns.partial_turns import PARTIAL
-from pipeline.turns.times import epoch_ms, iso
+from pipeline.turns.times import epoch_ms, iso, passed
 from topics import json_text
 from topics.part_kinds import ANSWERS
 
@@ -53,7 +54,12 @@ def view(document: Fields, children: Sequence[ThreadSummary] = ()) -> Iterator[R
     for child in children:
         about = [plain(", ".join(child.agents)), many(child.turns, "turn"), plain(child.title or "")]
         yield Text(f"└ thread {child.thread_id}  {' · '.join(filter(None, about))}", style="dim")
+    run = None
     for depth, turn in nested(document["turns"]):
+        mark = turn.get(BRANCH) or {}
+        if (version := mark.get(VERSION)) and mark["run"] != run:  # only the first turn of a run is marked
+            yield Text(f"\nversion {version['number']} of {version['of']}", style="magenta")
+        run = mark.get("run")
         for piece in _user_turn(turn) if turn.get("turn_type") == "user" else _agent_turn(turn, agents):
             yield Padding(piece, (0, 0, 0, INDENT * min(depth, MAX_INDENTED))) if depth else piece
 
@@ -86,10 +92,10 @@ def _user_turn(turn: Fields) -> Iterator[RenderableType]:
 
 def _agent_turn(turn: Fields, agents: Fields) -> Iterator[RenderableType]:
     name = (agents.get(turn["agent_id"]) or {}).get("agent_name") or turn["agent_id"]
-    start, end = epoch_ms(turn.get("started_at")), epoch_ms(turn.get("completed_at"))
+    took = passed(epoch_ms(turn.get("started_at")), epoch_ms(turn.get("completed_at")))
     facts = [short_time(turn.get("started_at"))]
-    if start is not None and end is not None:
-        facts.append(f"{(end - start) / 1000:.1f} s")
+    if took is not None:
+        facts.append(f"{took / 1000:.1f} s")
     yield _heading(plain(name), "green", [*facts, usage_line(turn.get("total_usage"))])
     for message in turn.get("messages") or ():
         yield from _message(message)

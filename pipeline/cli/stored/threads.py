@@ -56,6 +56,7 @@ def threads() -> None:
 @selection.filters
 @click.option("--tenant", help="Only threads of this tenant.")
 @click.option("--tool", help="Only threads in which this tool was called.")
+@click.option("--dataset", metavar="NAME", help="Only threads with turns in this data set.")
 @click.option(
     "--sort", default=UPDATED, show_default=True, type=click.Choice(list(SORTS)), help="Sort by this, descending."
 )

@@ -68,9 +68,11 @@ def list_() -> None:
     for token in _in_store(all_tokens):
         until = "for ever" if token.expires_at is None else f"until {iso(token.expires_at)}"
         until = until if token.is_good(now) else "expired"
+        scopes = ",".join(token.scopes) if token.thread is None else f"link to {plain(token.thread)}"
         used = "never used" if token.used_at is None else f"used {iso(token.used_at)}"
-        tenant = "all tenants" if token.tenant is None else f"tenant {plain(token.tenant)}"
-        click.echo(f"{token.id}  {plain(token.name)}  {','.join(token.scopes)}  {tenant}  {until}  {used}")
+        everybody = "all tenants" if token.thread is None else "no tenant"
+        tenant = everybody if token.tenant is None else f"tenant {plain(token.tenant)}"
+        click.echo(f"{token.id}  {plain(token.name)}  {scopes}  {tenant}  {until}  {used}")
 
 
 @tokens.command()

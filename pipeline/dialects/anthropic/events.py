@@ -4,7 +4,7 @@
 |---|---|
 | turnmill.request | a call begins; its new messages are the request after the previous response |
 | turnmill.request, whose history lacks the exchange before it, which the model refused | that exchange is taken back |
-| turnmill.request of Claude Code's own (suggestions, …), or with `compaction` | its answer is beside the answer |
+| turnmill.request of Claude Code's own (suggestions, titles), or with `compaction` | its answer is beside the answer |
 | notes of Claude Code in the user's name (`<system-reminder>`, commands, a summary) | SystemMessage data-app-note |
 | turnmill.error | the server refused the call: interrupted, unless another call follows |
 | message_start | begins a response with the blocks in it; a second one before any block changes nothing |

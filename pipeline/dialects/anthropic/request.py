@@ -15,7 +15,7 @@ from pipeline.dialects.asked_parts import NOTE
 from pipeline.dialects.model_calls import RequestReader
 from pipeline.dialects.wire_values import identifier
 from pipeline.turns.media_kinds import url_kind
-from topics.json_text import Fields, list_of, objects
+from topics.json_text import Fields, objects
 from turnmill.wire.program_words import is_note, purpose_of
 
 
@@ -57,10 +57,12 @@ def said(message: Fields) -> Fields:
 
 def purpose(body: Any) -> str | None:
     """Return the purpose of a call that a program makes beside the conversation."""
-    if not isinstance(body, dict):
-        return None
-    messages = list_of(body.get("messages"))
-    return "compaction" if isinstance(body.get("compaction"), dict) else purpose_of(messages[-1] if messages else None)
+    match body:
+        case {"compaction": dict()}:
+            return "compaction"
+        case {"messages": messages}:
+            return purpose_of(messages)
+    return None
 
 
 def _is_note(block: Fields) -> bool:

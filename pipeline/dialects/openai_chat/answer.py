@@ -30,7 +30,7 @@ OF_GATEWAYS: Final = frozenset({BESIDE, *BLOCKS})
 LISTS: Final = frozenset({"images", "annotations", "executed_tools"})
 THINKING: Final = frozenset({"reasoning_details", *THOUGHTS})
 CONTENT: Final = frozenset({"role", "content", "refusal", "tool_calls", "function_call", "audio"})
-READ: Final = CONTENT | THINKING | LISTS | OF_GATEWAYS  # the members of a delta that have a part
+READ: Final = CONTENT | THINKING | LISTS | OF_GATEWAYS  # what else a delta has is kept beside
 
 
 @dataclass(slots=True, eq=False)

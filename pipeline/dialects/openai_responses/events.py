@@ -210,17 +210,17 @@ def finish(builder: Builder, end: str) -> None:
 
 
 def _calls_of(builder: Builder, event: Fields) -> Calls:
-    """Go on with the calls of an event's lane, and return them."""
+    """Return the calls of an event's lane, which become the newest."""
     calls = calls_of(builder)
     return calls if calls.lane is None and "stream_id" not in event else _in_lane(builder, event.get("stream_id"))
 
 
 def _in_lane(builder: Builder, lane: Any) -> Calls:
-    """Return the calls of a lane, which are the newest ones now; no text is the lane of events without `stream_id`."""
+    """Return the calls of a lane, which become the newest. Any `stream_id` but a text is as none: the lane None."""
     lanes, calls = builder.scratch["lanes"], calls_of(builder)
     lane = lane if isinstance(lane, str) else None
     if lane not in lanes and len(lanes) == 1 and calls.answer is None:
-        lanes[lane] = lanes.pop(calls.lane)  # nothing was said in another lane
+        lanes[lane] = lanes.pop(calls.lane)  # the only calls so far have no answer: they get this name
     elif lane not in lanes:
         lanes[lane] = Calls(READER, calls.settle, items=[])
     lanes[lane].lane = lane

@@ -9,7 +9,7 @@ from fastapi import Request
 from fastapi.security import HTTPAuthorizationCredentials
 
 from pipeline.gateway.access.json_web_tokens import JwtVerifier
-from pipeline.gateway.access.principal import ANONYMOUS, SCOPES, Principal
+from pipeline.gateway.access.principal import ANONYMOUS, OF_SETTINGS, SCOPES, Principal
 from pipeline.gateway.access.token_memory import TokenMemory
 from pipeline.gateway.access.token_table import PREFIX, VARIABLE, TokenTable, hashed
 from pipeline.gateway.problems import Problem
@@ -17,6 +17,7 @@ from pipeline.policies.local_callers import LOOPBACK, refusal
 from pipeline.policies.sign_in import Provider, check
 from pipeline.settings import Settings
 from pipeline.stores.accounts.tokens import Token
+from topics.thread_key import ThreadKey
 from turnmill.errors import CallerError
 
 BEARER: Final = "send `Authorization: Bearer TOKEN`"
@@ -95,15 +96,27 @@ class Authenticator:
         if principal is None and self._jwt is not None and token.count(".") == 2:
             signed = await self._jwt.verify(token)
             scopes = frozenset(signed.scopes) & set(SCOPES)
-            principal = Principal(signed.name, scopes, signed.tenant, subject=signed.subject)
+            principal = Principal(signed.name, scopes, signed.tenant, subject=signed.subject, ends=signed.ends)
         if principal is None and token.startswith(PREFIX):
             made = await self.made.find(hashed(token), wait=isinstance(token, Cookie))
-            if made is not None and (made.session is not None) == isinstance(token, Cookie):
+            if made is not None and made.thread is None and (made.session is not None) == isinstance(token, Cookie):
                 principal = _principal(made)
         if principal is None:
             over = "the session is over" if isinstance(token, Cookie) else "this token is not known here"
             raise self._unauthorized(over, 'error="invalid_token"')
         return principal
+
+    async def link(self, token: str) -> tuple[Principal, ThreadKey]:
+        """Return who comes by a link, without any scope, and its thread. Raises Problem, 401 without a good link."""
+        made = await self.made.find(hashed(token)) if token.startswith(PREFIX) else None
+        if made is None or made.thread is None or not self._stands(made):
+            raise self._unauthorized("this link has ended, or was cut off on its way", 'error="invalid_token"')
+        return _principal(made), ThreadKey.parse(made.thread)
+
+    def _stands(self, link: Token) -> bool:
+        """Return whether its maker may still read the thread: the links of other tokens are deleted with them."""
+        kind, _, name = (link.maker or "").partition("/")
+        return kind != OF_SETTINGS or (self._table is not None and self._table.reads(name, link.tenant))
 
     def presented(self, request: Request, credentials: HTTPAuthorizationCredentials | None) -> str | None:
         """Return a request's bearer token, or else its session cookie. Raises Problem for a request of another site."""
@@ -126,7 +139,7 @@ class Authenticator:
 
 
 def _principal(token: Token) -> Principal:
-    of = {"id": token.id, "rate": token.rate, "addresses": token.addresses}
+    of = {"id": token.id, "rate": token.rate, "addresses": token.addresses, "ends": token.expires_at}
     if token.session is None:
         of["expires_at"] = token.expires_at  # only for tokens: what a person makes may outlast the session
     else:

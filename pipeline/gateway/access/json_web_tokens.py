@@ -35,6 +35,7 @@ class Claims:
     scopes: tuple[str, ...]
     tenant: str | None
     subject: tuple[str, str]  # the issuer, and whom it means
+    ends: int  # when the token expires, epoch ms
 
 
 class JwtVerifier:
@@ -64,7 +65,8 @@ class JwtVerifier:
         scopes = claim.split() if isinstance(claim, str) else claim if isinstance(claim, list) else ()
         subject = str(claims.get("sub", "jwt"))
         names = tuple(str(scope).removeprefix("turnmill:") for scope in scopes)
-        return Claims(f"{tenant or self._issuer}/{subject}"[:200], names, tenant, (self._issuer, subject))
+        ends = int(claims["exp"]) * 1000
+        return Claims(f"{tenant or self._issuer}/{subject}"[:200], names, tenant, (self._issuer, subject), ends)
 
     async def claims(self, token: str) -> dict[str, Any]:
         """Return all claims. Raises Problem: 401 for a bad token, 503 if the issuer's keys can't be fetched."""

@@ -12,9 +12,10 @@ from pipeline.gateway.problems import Problem
 
 Scope = Literal["publish", "feedback", "read", "control", "admin"]
 SCOPES: Final[tuple[str, ...]] = get_args(Scope)
+OF_SETTINGS: Final = "settings"  # before the names of such tokens, as makers of links
 MEANING: Final = {
     "publish": "send runs",
-    "feedback": "say what you think of threads, save views",
+    "feedback": "say what you think of threads, save views, fill data sets",
     "read": "read threads, live streams and usage",
     "control": "stop, steer and answer runs",
     "admin": "delete and hold threads, read dead letters",
@@ -27,7 +28,7 @@ class Principal:
 
     For a token of the store: its id, its `rate` of requests a second, when it expires (epoch ms), and the networks
     that it may be used from. `subject`: the issuer and the id there of somebody who has signed in, or whose token a
-    provider has signed.
+    provider has signed. `ends`: when the caller's token, session or signed token does, if it has an end (epoch ms).
     """
 
     name: str
@@ -39,11 +40,17 @@ class Principal:
     expires_at: int | None = None
     addresses: tuple[str, ...] = ()
     subject: tuple[str, str] | None = None
+    ends: int | None = None
 
     @property
     def text(self) -> str:
         """The name in the audit log."""
         return f"{self.name!r} of tenant {self.tenant!r}"
+
+    @property
+    def maker(self) -> str | None:
+        """The token's id or name, which a link keeps; None for a signed token: the gateway can't revoke those."""
+        return self.id or (None if self.subject else f"{OF_SETTINGS}/{self.name}")
 
     @property
     def caller(self) -> tuple[str | None, str]:

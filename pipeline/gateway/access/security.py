@@ -18,6 +18,7 @@ from pipeline.gateway.state import Gateway, Service, gateway_of, provided
 from pipeline.observability import metrics as m
 from pipeline.observability.audit import REFUSED, Actor, Entry, acting
 from pipeline.stores.accounts.audit import AuditTrail
+from topics.thread_key import ThreadKey
 
 bearer = HTTPBearer(
     auto_error=False,
@@ -105,7 +106,6 @@ async def admitted(
     separate pool, towards the caller's limit of open requests.
     """
     principal = await admission.authenticator.principal(token, advice)
-    client = request.get("client")
     admission.act(request, principal.name, principal.id, principal.tenant)
     if principal.scopes.isdisjoint(needs):
         challenge = f'Bearer realm="turnmill", error="insufficient_scope", scope="{needs[0]}"'
@@ -115,13 +115,28 @@ async def admitted(
             f"the token {principal.name!r:.100} lacks the scope {lacking}",
             headers={"WWW-Authenticate": challenge},
         )
+    _bound(admission, request, principal, stays=stays)
+    return principal
+
+
+def _bound(admission: Admission, request: ASGIScope, principal: Principal, *, stays: bool = False) -> None:
+    """Count a request of an admitted caller. Raises Problem for a wrong address, and beyond the caller's limits."""
+    client = request.get("client")
     if principal.addresses and not (client and is_within([client[0]], principal.addresses)):
         raise Problem("forbidden", f"the token {principal.name!r:.100} may not be used from this address")
     if principal.limited:
         admission.rate.take(principal.caller, principal.rate)
         if not stays:
             at_end(request, admission.at_once.begin(principal.caller))
-    return principal
+
+
+async def _linked(request: Request, credentials: Credentials) -> ThreadKey:
+    """Return the thread of the link that a request comes with. Raises Problem for all other callers."""
+    admission = admission_of(request)
+    principal, key = await admission.authenticator.link("" if credentials is None else credentials.credentials)
+    admission.act(request.scope, principal.name, principal.id, principal.tenant)
+    _bound(admission, request.scope, principal)
+    return key
 
 
 async def _staying(request: Request, needs: SecurityScopes, credentials: Credentials) -> Principal:
@@ -135,6 +150,7 @@ Reader = Annotated[Principal, Security(authenticated, scopes=["read"])]
 Editor = Annotated[Principal, Security(authenticated, scopes=["feedback"])]
 Controller = Annotated[Principal, Security(authenticated, scopes=["control"])]
 Admin = Annotated[Principal, Security(authenticated, scopes=["admin"])]
+Linked = Annotated[ThreadKey, Security(_linked)]
 
 
 def _either(*scopes: Scope) -> Callable[[Request], Awaitable[Principal]]:

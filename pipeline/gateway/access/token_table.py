@@ -14,7 +14,7 @@ from typing import Annotated, Final
 from pydantic import BaseModel, Field, StringConstraints, ValidationError
 
 from pipeline.gateway.access.principal import Principal, Scope
-from pipeline.stores.accounts.tokens import Token
+from pipeline.stores.accounts.tokens import ID_BEGINS, Token
 from turnmill.clock import now_ms
 from turnmill.errors import CallerError, expectation
 
@@ -52,7 +52,7 @@ def made_token(
 ) -> Token:
     """Return a new token as the store keeps it."""
     return Token(
-        id=f"tk_{secrets.token_hex(8)}",
+        id=f"{ID_BEGINS}{secrets.token_hex(8)}",
         digest=hashed(secret),
         name=name,
         tenant=tenant,
@@ -130,10 +130,18 @@ class TokenTable:
 
         It is looked up by hash, so the time that takes reveals nothing about other tokens.
         """
+        return self._current().get(hashed(token))
+
+    def reads(self, name: str, tenant: str | None) -> bool:
+        """Return whether a token of this name may read the threads of a tenant; None: those without a tenant."""
+        named = (owner for owner in self._current().values() if owner.name == name and "read" in owner.scopes)
+        return any(owner.tenant in (None, tenant) for owner in named)
+
+    def _current(self) -> dict[str, Principal]:
         if self._path is not None:
             with contextlib.suppress(CallerError):  # the previous tokens stay valid
                 self._load(self._path)
-        return self._tokens.get(hashed(token))
+        return self._tokens
 
     def _load(self, path: Path) -> None:
         try:

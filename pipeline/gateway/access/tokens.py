@@ -52,6 +52,7 @@ class ListedToken(BaseModel):
     made_at: int
     role: str | None = Field(description="Role of a person who has signed in; null for a token.")
     used_at: int | None = Field(description="Its last use, to the minute.")
+    thread: str | None = Field(description="Of a link: the thread that it is for, with its tenant.")
     old_until: int | None = Field(description="Until when the previous secret is valid.")
 
 

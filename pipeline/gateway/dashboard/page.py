@@ -59,7 +59,7 @@ async def page(if_none_match: Annotated[str | None, Header()] = None) -> Respons
 @router.get("/static/features.json")
 async def features(gateway: TheGateway) -> dict[str, bool]:
     """Return which optional parts of the page the operator has enabled."""
-    return {"rerun": gateway.settings.gateway_rerun}
+    return {"rerun": gateway.settings.gateway_rerun, "share": gateway.settings.gateway_share_seconds > 0}
 
 
 @router.get("/static/{path:path}")

@@ -21,6 +21,7 @@ from pipeline.gateway.state import Gateway, TheAside, TheGateway
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.threads.reading import erased_among
 from topics.thread_key import ThreadKey
+from turnmill.clock import now_ms
 from turnmill.identity import thread_uuid
 from turnmill.limits import NAMED_CHARACTERS
 from turnmill.publish.run import PublishedRun
@@ -118,7 +119,8 @@ async def upload(
         )
 
     beside = partial(aside.run, principal.tenant)
-    incoming = Upload(DIALECTS.get(where.dialect), begin, beside, info_first=where.info == "first")
+    at = now_ms() if "content-length" in request.headers else None
+    incoming = Upload(DIALECTS.get(where.dialect), begin, beside, info_first=where.info == "first", at=at)
     end: End = "disconnected"
     problem: Problem | None = None
     settings = gateway.settings

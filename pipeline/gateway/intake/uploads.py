@@ -76,7 +76,8 @@ End = StreamEnd | Literal["disconnected"]
 class Upload:
     """Publishes the events of a body. `begin` makes the run at the first event, from the facts in the body.
 
-    If no dialect is given, it is recognised by the first events.
+    If no dialect is given, it is recognised by the first events. `at`: the time of all events in epoch ms, of a body
+    that was whole before it was sent; None: that at which each comes.
     """
 
     def __init__(
@@ -86,7 +87,9 @@ class Upload:
         aside: Aside,
         *,
         info_first: bool = False,
+        at: int | None = None,
     ) -> None:
+        self._at = at
         self._body = _Body(dialect, skipped=int(info_first))
         self._begin = begin
         self._aside = aside
@@ -187,7 +190,7 @@ class Upload:
             raise InvalidRecord(Reason.INVALID_EVENT, f"line {line}: {needs}, got {kind!r:.80}")
         if self._run is None:
             self._run = self._begin(self._info)
-        await self._run.send(event)
+        await self._run.send(event, at=self._at)
         self.accepted += 1
         self._ended = dialect.ended(event, self._ended)
 

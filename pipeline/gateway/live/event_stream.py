@@ -54,6 +54,7 @@ class EventStream(Response):
                 except TimeoutError:
                     self._metrics.add(m.LIVE_CUT)
                     return
+                await asyncio.sleep(0)  # megabytes may be sent without waiting, and other callers have their turn
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 

@@ -11,7 +11,7 @@ from pipeline.gateway.problems import bounded_answer
 from pipeline.gateway.routing import JSON, PRIVATE
 from pipeline.gateway.state import Gateway, unknown_thread
 from pipeline.stores.threads.pages import PIECE, PageWanted, Whole, read_page, read_whole
-from pipeline.stores.threads.reading import thread_summary
+from pipeline.stores.threads.reading import count_turns
 from pipeline.turns.branches import BRANCH
 from topics import json_text
 from topics.json_text import Fields
@@ -41,8 +41,7 @@ async def inlined(gateway: Gateway, key: ThreadKey, document: Fields) -> Fields:
 async def long_document(gateway: Gateway, key: ThreadKey) -> Whole | None:
     """Return a thread's document of which the turns are still to be read; None for a thread that is a single piece."""
     store = await gateway.store()
-    summary = await thread_summary(store, key)
-    return await read_whole(store, key) if summary is not None and summary.turns > PIECE else None
+    return await read_whole(store, key) if await count_turns(store, key) > PIECE else None
 
 
 def sent(whole: Whole, tag: str, form: Format, taken: Taken, *, partial: bool) -> StreamingResponse:

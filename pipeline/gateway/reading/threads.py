@@ -21,6 +21,7 @@ from pipeline.stores.keeping.erasure import erase, erase_user
 from pipeline.stores.search import threads as stored_threads
 from pipeline.stores.threads import reading as stored_reading
 from pipeline.stores.threads.agents_and_requests import request_bodies
+from pipeline.stores.threads.datasets import NAME_CHARACTERS, chosen_in
 from pipeline.stores.threads.feedback import feedback_of, names_of
 from pipeline.stores.threads.list_statements import SORTS, UPDATED, ListQuery
 from pipeline.stores.threads.pages import MAX_PAGE, PAGE, PageWanted
@@ -28,7 +29,7 @@ from pipeline.stores.threads.reading import spawned_threads, thread_summary
 from pipeline.stores.threads.summaries import ThreadPage, ThreadSummary
 from pipeline.turns.judged import condition
 from pipeline.turns.requests import named_in, with_bodies
-from pipeline.turns.thread_document import last_turns
+from pipeline.turns.thread_document import last_turns, only_turns
 from topics import json_text
 from topics.feedback import shown as shown_feedback
 from turnmill.errors import CallerError
@@ -42,6 +43,7 @@ router = APIRouter(prefix="/v1", tags=["threads"])
 
 FORMAT_NAMES: Final = tuple(FORMATS)
 MAX_USD: Final = 1e9
+Dataset = Annotated[str | None, Field(max_length=NAME_CHARACTERS)]
 OFF: Final = "searches are turned off here: TURNMILL_SEARCH"
 
 
@@ -78,6 +80,7 @@ class ThreadFilters(Labels):
     feedback: str | None = Field(
         None, max_length=1000, description="Only with such feedback: `helpful=false`, `score<0.5`."
     )
+    dataset: Dataset = Field(None, description="Only with a turn in this data set.")
 
     def wanted(self, tenant: str | None) -> ListQuery:
         """Return the query of the store, of the tenant that the caller may see. Raises Problem."""
@@ -132,6 +135,7 @@ class ThreadQuery(BaseModel):
     after: str | None = Field(
         None, max_length=500, description="A page: the turns after this one; `next`. Empty: from the beginning."
     )
+    dataset: Dataset = Field(None, description="Only the turns that are in this data set.")
     tenant: Tenant = None
 
     @property
@@ -151,7 +155,7 @@ class ThreadQuery(BaseModel):
 async def list_threads(
     gateway: TheGateway, slots: TheSlots, principal: Reader, query: Annotated[ThreadsQuery, Query()]
 ) -> ThreadPage:
-    """List threads, the last updated first. Pass `cursor` of the response for the next page; null on the last one.
+    """List threads, the last updated first. Pass `cursor` of the response for the next page; null on the last.
 
     Times are milliseconds since 1970. Sorted by anything but the update, the list covers only the threads that were
     updated last; `sorted_among` is their number. `feedback` of each is the newest on it; with the query `feedback`, the
@@ -197,7 +201,7 @@ async def read_thread(
 ) -> Response:
     """Return a thread: as `thread`, a ThreadProtocol 0.0.4 document; in other formats, `{"thread_id", "messages"}`.
 
-    Of a thread that forks, `thread` has all branches, other formats the newest one, unless `branch` names one. The
+    Of a thread that forks, `thread` has all branches, other formats the newest, unless `branch` names another. The
     document's `meta:earlier` counts the turns that `turns` and `since_turn` leave out.
 
     With `last`, `before` or `after` it is a page, with `previous` and `next`: pass them as `before` and `after` of the
@@ -211,6 +215,8 @@ async def read_thread(
         )
     if query.is_page and (query.turns or query.since_turn is not None):
         raise Problem("bad-request", "last, before and after make a page: turns and since_turn are no part of it")
+    if query.dataset is not None and (query.is_page or query.branch is not None):
+        raise Problem("bad-request", "dataset chooses among all turns: leave out last, before, after and branch")
     bounded, bodies = principal.bounded(query.tenant), dict[str, dict[str, Any]]()
     ends: dict[str, Any] = {}
     judged: list[dict[str, object]] | None = None
@@ -243,6 +249,11 @@ async def read_thread(
             document = await stored_reading.read_thread(await gateway.store(), key) or {}
         if not document:
             raise unknown_thread(thread_id)
+        if query.dataset is not None:
+            chosen = await chosen_in(await gateway.store(), key, query.dataset, document)
+            if not chosen:
+                raise Problem("not-found", f"no turn of this thread is in a data set {query.dataset!r}")
+            document = only_turns(document, chosen)
         if query.inline or not form.is_document:
             document = await inlined(gateway, key, document)
         if query.feedback and gateway.settings.feedback:

@@ -60,9 +60,11 @@ def request(
 ) -> Request:
     """Return the request. Raises CallerError if its server or its key is unknown, or for no name of a model."""
     api = APIS[dialect]
-    name = provider if provider in BASES else api.owner if provider is None or base else None
+    usual = PROVIDERS[api.owner].variable
+    told = base or variables.get(usual)  # also where PROVIDERS has no such server
+    name = provider if provider in BASES else api.owner if provider is None or told else None
     if name is None:
-        raise CallerError(f"no address is known for the provider {provider!r:.60}: give it by --base-url")
+        raise CallerError(f"no address is known for the provider {provider!r:.60}: give it by --base-url or {usual}")
     server = PROVIDERS[name]
     address = (base or variables.get(server.variable) or BASES[name] + server.version).rstrip("/")
     key = next((variables[variable] for variable in server.keys if variables.get(variable)), None)

@@ -53,7 +53,7 @@ PARTS: Final = (
     Part(
         "admission",
         services=("access.security:Admission",),
-        pools=(pools.CALLERS,),
+        pools=(pools.CALLERS, pools.TOKENS),
     ),
     Part("threads aside", services=("state:Aside",), pools=(pools.ASIDE,)),
     Part(
@@ -67,7 +67,7 @@ PARTS: Final = (
         services=("state:StoreSlots",),
         routers=(
             *("reading.threads", "reading.steps", "reading.runs", "reading.holds", "reading.search"),
-            "reading.webhooks",
+            *("reading.webhooks", "reading.datasets"),
         ),
         pools=(pools.SEARCHES, pools.READS),
         unshared=dict.fromkeys(("reading.threads", "reading.long_threads"), "in a slot of READS"),
@@ -111,6 +111,12 @@ PARTS: Final = (
     ),
     Part("the dashboard", routers=("dashboard.dead_letters", "dashboard.page")),
     Part("feedback", exists=lambda gateway: gateway.settings.feedback, routers=("intake.feedback",)),
+    Part(
+        "links to threads",
+        exists=lambda gateway: gateway.settings.gateway_share_seconds > 0,
+        routers=("reading.shared",),
+        unshared={"reading.shared": "in a slot of READS"},
+    ),
     Part(
         "rerun",
         exists=lambda gateway: gateway.settings.gateway_rerun,

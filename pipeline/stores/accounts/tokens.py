@@ -1,17 +1,23 @@
 """Tokens created by the API and the command line: whose they are, what they permit, and until when."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from sqlalchemy import case, delete, func, insert, or_, select, text, update
+from sqlalchemy.ext.asyncio import AsyncConnection
 
+from pipeline.stores.database.keys import key_text
 from pipeline.stores.database.schema import tokens
+from pipeline.stores.database.sending import portions
 from pipeline.stores.database.store import ThreadStore
+from topics.thread_key import ThreadKey
 
 SHOWN: Final = tuple(column for column in tokens.c if column.name not in ("changed_at", "id_token"))
 NO_SESSION: Final = tokens.c.session.is_(None)
+IS_LINK: Final = tokens.c.thread.is_not(None)
+ID_BEGINS: Final = "tk_"  # how the ids of tokens, sessions and links begin
 MOST_SESSIONS: Final = 20  # of a person: a new session ends the oldest
 
 
@@ -32,7 +38,8 @@ class Token:
 
     `digest`: SHA-256 of the secret, hex; `old`: of the previous secret, valid until `old_until`. `tenant`: None for
     all. `rate`: requests a second. `addresses`: networks from which it may be used; any if empty. `session`: of a
-    person who has signed in; it is accepted only as a cookie.
+    person who has signed in; it is accepted only as a cookie. `thread`: of a link to a thread, the text of its key; it
+    is accepted nowhere else. `maker`: the id of the token or session that made a link, or its name in the settings.
     """
 
     id: str
@@ -49,6 +56,8 @@ class Token:
     old_until: int | None = None
     used_at: int | None = None
     session: Session | None = None
+    thread: str | None = None
+    maker: str | None = None
 
     def is_good(self, now: int) -> bool:
         """Return True if it has not expired at `now`."""
@@ -74,18 +83,26 @@ async def tokens_stamp(store: ThreadStore) -> tuple[int, int]:
 
 
 async def add_token(store: ThreadStore, token: Token, most: float = math.inf) -> bool:
-    """Store a new token; return False if its tenant has `most` of them, without sessions."""
-    of_tenant = tokens.c.tenant.is_(None) if token.tenant is None else tokens.c.tenant == token.tenant
-    count = select(func.count()).select_from(tokens).where(of_tenant, NO_SESSION)
+    """Store a new token; return False if its tenant has `most` of them, without sessions and links."""
     async with store.writing() as connection:
-        if (
-            connection.dialect.name == "postgresql"
-        ):  # where two could count at the same moment; in SQLite they take turns
-            await connection.execute(text("LOCK TABLE tokens IN SHARE ROW EXCLUSIVE MODE"))
-        if (await connection.scalar(count) or 0) >= most:
-            return False
-        await connection.execute(insert(tokens), [_row(token)])
-        return True
+        await stop_changes(connection)
+        return await put_token(connection, token, most)
+
+
+async def stop_changes(connection: AsyncConnection) -> None:
+    """Keep other writers from changing tokens until the transaction ends; SQLite has a single writer anyway."""
+    if connection.dialect.name == "postgresql":
+        await connection.execute(text("LOCK TABLE tokens IN SHARE ROW EXCLUSIVE MODE"))
+
+
+async def put_token(connection: AsyncConnection, token: Token, most: float) -> bool:
+    """Store a new token or link; return False if its tenant has `most` such. Call `stop_changes` before."""
+    of_tenant = tokens.c.tenant.is_(None) if token.tenant is None else tokens.c.tenant == token.tenant
+    alike = (of_tenant, NO_SESSION, IS_LINK if token.thread is not None else ~IS_LINK)
+    if (await connection.scalar(select(func.count()).select_from(tokens).where(*alike)) or 0) >= most:
+        return False
+    await connection.execute(insert(tokens), [_row(token)])
+    return True
 
 
 async def begin_session(store: ThreadStore, token: Token, id_token: str | None, now: int) -> None:
@@ -111,7 +128,7 @@ async def end_session(store: ThreadStore, digest: str) -> tuple[Session, str | N
 
 
 async def end_sessions(store: ThreadStore, provider: str, subject: str | None, sid: str | None) -> int:
-    """Delete a provider's sessions of this person, or with this id; return how many there were."""
+    """Delete a provider's sessions of this person, or with this id, and their links; return how many there were."""
     async with store.writing() as connection:
         rows = await connection.execute(select(tokens.c.id, tokens.c.session).where(~NO_SESSION))
         sessions = {row.id: Session(**row.session) for row in rows}
@@ -120,7 +137,7 @@ async def end_sessions(store: ThreadStore, provider: str, subject: str | None, s
             for key, session in sessions.items()
             if session.provider == provider and subject in (None, session.subject) and sid in (None, session.sid)
         ]
-        await connection.execute(delete(tokens).where(tokens.c.id.in_(gone)))
+        await connection.execute(delete(tokens).where(or_(tokens.c.id.in_(gone), tokens.c.maker.in_(gone))))
     return len(gone)
 
 
@@ -128,7 +145,7 @@ async def rotate_token(store: ThreadStore, token_id: str, digest: str, now: int,
     """Give a token a new secret; the old secret is valid until `old_until`. Return the token, if there is any."""
     mine = tokens.c.id == token_id
     async with store.writing() as connection:
-        query = select(*SHOWN, tokens.c.changed_at).where(mine, NO_SESSION).with_for_update()
+        query = select(*SHOWN, tokens.c.changed_at).where(mine, NO_SESSION, ~IS_LINK).with_for_update()
         row = (await connection.execute(query)).first()
         if row is None:
             return None
@@ -140,8 +157,16 @@ async def rotate_token(store: ThreadStore, token_id: str, digest: str, now: int,
 
 
 async def revoke_token(store: ThreadStore, token_id: str) -> bool:
-    """Delete a token; return False if there is none."""
-    return await store.change(delete(tokens).where(tokens.c.id == token_id)) > 0
+    """Delete a token, and the links that it made; return False if there is none."""
+    return await store.change(delete(tokens).where(or_(tokens.c.id == token_id, tokens.c.maker == token_id))) > 0
+
+
+async def end_links(connection: AsyncConnection, keys: Iterable[ThreadKey], _: str) -> int:
+    """Delete the links to threads; return how many there were."""
+    ended = 0
+    for some in portions(sorted(map(key_text, keys))):
+        ended += (await connection.execute(delete(tokens).where(tokens.c.thread.in_(some)))).rowcount
+    return ended
 
 
 async def revoke_tokens(store: ThreadStore, tenant: str) -> None:

@@ -14,6 +14,7 @@ from pipeline.stores.database.errors import StoreError
 from pipeline.stores.database.failures import store_error
 from pipeline.stores.database.packing import unpacked
 from pipeline.stores.database.primary import connect, keep_to
+from pipeline.stores.database.sqlite_driver import DRIVER
 from topics import json_text
 from turnmill.errors import CallerError
 
@@ -81,6 +82,7 @@ def _sqlite(path: Path) -> AsyncEngine:
         raise store_error(error, f"{SQLITE}{path}") from None
     engine = create_async_engine(
         URL.create("sqlite+aiosqlite", database=str(path)),
+        module=DRIVER,
         json_serializer=json_text.dumps,
         json_deserializer=json_text.loads,
         connect_args={"timeout": BUSY_SECONDS, "factory": ReleasingConnection},

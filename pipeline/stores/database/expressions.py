@@ -15,11 +15,13 @@ from sqlalchemy import (
     ARRAY,
     JSON,
     BigInteger,
+    BindParameter,
     Boolean,
     ColumnElement,
     Integer,
     LargeBinary,
     Text,
+    and_,
     bindparam,
     func,
     select,
@@ -45,14 +47,31 @@ class RowOneOf(FunctionElement[Any]):
     inherit_cache = True
 
 
-def row_one_of(columns: Sequence[ColumnElement[Any]], rows: Sequence[Sequence[Any]]) -> RowOneOf:
+def row_one_of(columns: Sequence[ColumnElement[Any]], rows: Sequence[Sequence[Any]]) -> ColumnElement[bool]:
     """Return the condition that the columns have the values of any of these rows, in their order."""
-    each = func.json_each(bindparam(None, list(map(list, rows)), type_=JSON())).table_valued("value")
+    if len(rows) == 1:
+        return and_(*(column == value for column, value in zip(columns, rows[0], strict=True)))
+    kinds: list[TypeEngine[Any]] = [JSON(), *(array_of(column.type) for column in columns)]
+    values = given(columns, rows).values()
+    return _row_matches(columns, [bindparam(None, value, kind) for value, kind in zip(values, kinds, strict=True)])
+
+
+def row_matches_given(columns: Sequence[ColumnElement[Any]]) -> RowOneOf:
+    """Return the same condition for a statement that is built once: it takes `given` rows as its parameters."""
+    kinds: list[TypeEngine[Any]] = [JSON(), *(array_of(column.type) for column in columns)]
+    return _row_matches(columns, [bindparam(f"given_{number}", type_=kind) for number, kind in enumerate(kinds)])
+
+
+def given(columns: Sequence[ColumnElement[Any]], rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
+    """Return the parameters of `row_matches_given`: the rows, then the values of each column."""
+    values = ([row[number] for row in rows] for number in range(len(columns)))
+    return {f"given_{number}": value for number, value in enumerate(([*map(list, rows)], *values))}
+
+
+def _row_matches(columns: Sequence[ColumnElement[Any]], parameters: Sequence[BindParameter[Any]]) -> RowOneOf:
+    rows, *arrays = parameters
+    each = func.json_each(rows).table_valued("value")
     values = select(*(func.json_extract(each.c.value, f"$[{index}]") for index in range(len(columns))))
-    arrays = (
-        bindparam(None, [row[index] for row in rows], type_=array_of(column.type))
-        for index, column in enumerate(columns)
-    )
     given = func.unnest(*arrays).table_valued(*(column.name for column in columns)).render_derived("given")
     return RowOneOf(row_of(*columns).in_(select(given)), row_of(*columns).in_(values))
 

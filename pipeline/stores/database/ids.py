@@ -44,7 +44,7 @@ def digest(names: UsageNames | Agent | Label) -> bytes:
 
 async def ids_of(connection: AsyncConnection, kind: type[N], wanted: Iterable[N]) -> dict[N, int]:
     """Return the integers of these names; rows that are missing are added. They stay until the transaction ends."""
-    by_digest = {digest(names): names for names in wanted}
+    by_digest = {digest(names): names for names in set(wanted)}
     known = await numbers_of(connection, TABLES[kind], by_digest, lambda names: names._asdict())
     return {names: known[key] for key, names in by_digest.items()}
 

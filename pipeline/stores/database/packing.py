@@ -27,6 +27,7 @@ class _Codecs(threading.local):
 
     def __init__(self) -> None:
         newest = zstandard.ZstdCompressionDict(DICTIONARIES[NEWEST])
+        newest.precompute_compress(LEVEL)
         self.compressor = zstandard.ZstdCompressor(level=LEVEL, dict_data=newest, write_checksum=False)
         self.decompressors = {NEWEST: zstandard.ZstdDecompressor(dict_data=newest)}
 

@@ -451,6 +451,10 @@ tokens = Table(
     Column("changed_at", BigInteger, nullable=False),
     Column("session", Document),  # of a person who has signed in (`pipeline.stores.accounts.tokens.Session`)
     Column("id_token", Text),  # the provider's, needed to end its own session
+    Column(
+        "thread", Name
+    ),  # of a link (`pipeline.stores.keeping.links`): the text of the thread's key, and who made it
+    Column("maker", Name),
 )
 
 # Feedback on threads, stored or not: the latest record of each id, by the broker's time and the offset. `record` and
@@ -525,6 +529,22 @@ views = Table(
     Index("views_tenant", "tenant"),
 )
 
+# Turns in data sets (`pipeline.stores.threads.datasets`). `thread_id`, `tenant`: as in `threads`. `number`: the order
+# in which they were added to their set.
+dataset_turns = Table(
+    "dataset_turns",
+    metadata,
+    Column("id", Name, primary_key=True),  # a digest of tenant, set, thread and turn
+    Column("tenant", Name, nullable=False),  # "" for none
+    Column("dataset", Name, nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("thread_id", Name, nullable=False),
+    Column("turn_id", Name, nullable=False),
+    Column("added_at", BigInteger, nullable=False),
+    Index("dataset_turns_number", "tenant", "dataset", "number", "added_at"),  # a page of a set; a tenant's sets
+    Index("dataset_turns_thread", "thread_id", "tenant", "dataset"),  # a thread's, in a set or in any
+)
+
 # Tables of whose changes triggers leave notices, since no other topic tells of them: table -> its key, and the column
 # that each such change changes.
 NOTED = {
@@ -533,6 +553,7 @@ NOTED = {
     erased: ("thread_key", "erased_at"),
     webhooks: ("id", "secrets"),
     views: ("id", "made_at"),
+    dataset_turns: ("id", "added_at"),
 }
 
 # One row: the oldest revision whose code works with this schema, so that two versions can run during a rollout.

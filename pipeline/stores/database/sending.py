@@ -12,7 +12,6 @@ suspends, so the coroutine runs to its end without an event loop.
 import sqlite3
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from sqlalchemy import Connection, CursorResult, Engine, Executable, ScalarResult, Table, Text, bindparam, func, select
@@ -139,13 +138,35 @@ def of_bytes(dialect: str) -> str:
 
 def of_rows(dialect: str, statement: Insert, rows: Sequence[Mapping[str, Any]]) -> Call:
     """Return an INSERT of rows with the same keys, JSON as text. Pass the same statement each time: it is cached."""
+    return of_columns(dialect, statement, {name: [row[name] for row in rows] for name in rows[0]})
+
+
+def of_columns(dialect: str, statement: Insert, columns: Mapping[str, Sequence[Any]]) -> Call:
+    """Return an INSERT as `of_rows`, of the values of each column. One that is null in all rows is left out."""
+    columns = {name: column for name, column in columns.items() if not all_null(column)}
     if dialect == "postgresql":
-        sql, names = _of_arrays(statement, tuple(rows[0]))
-        return Call(sql, [[row[name] for row in rows] for name in names])
-    sql, names = _of_values(statement, tuple(rows[0]))
-    if len(names) == 1:
-        return Call(sql, [(row[names[0]],) for row in rows], many=True)
-    return Call(sql, list(map(itemgetter(*names), rows)), many=True)
+        sql, names = _of_arrays(statement, tuple(columns))
+        return Call(sql, [columns[name] for name in names])
+    sql, names = _of_values(statement, tuple(columns))
+    return Call(sql, as_bound(columns[name] for name in names), many=True)
+
+
+def all_null(column: Sequence[Any]) -> bool:
+    """Return True if a column of rows has no value."""
+    return column[0] is None and column.count(None) == len(column)
+
+
+def as_bound(columns: Iterable[Sequence[Any]]) -> list[tuple[Any, ...]]:
+    """Return rows as sqlite3 binds them at once: for anything else it looks for an adapter, value by value."""
+    return list(zip(*(_bound(column) for column in columns), strict=True))
+
+
+_BOUND: Final[dict[type, Callable[[Any], Any]]] = {bytes: bytearray, bool: int}
+
+
+def _bound(column: Sequence[Any]) -> Sequence[Any]:
+    bound = _BOUND.get(type(column[0]))
+    return column if bound is None else [None if value is None else bound(value) for value in column]
 
 
 @cache

@@ -5,12 +5,13 @@ has a larger offset than what is stored, or a later time than all before.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import cache
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ColumnElement, and_, case, delete, func, select
+from sqlalchemy import ColumnElement, Select, and_, case, delete, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from pipeline.stores.database.expressions import row_one_of
+from pipeline.stores.database.expressions import given, row_matches_given, row_one_of
 from pipeline.stores.database.held_and_erased import erased_of
 from pipeline.stores.database.ids import INSERT
 from pipeline.stores.database.keys import id_and_tenant
@@ -85,18 +86,29 @@ async def in_lines(
 ) -> dict[ThreadKey, list[dict[str, Any]]]:
     """Return the newest feedback on each thread for a line of a list, SHOWN of each; `wanted`: what meets it alone."""
     named = {id_and_tenant(key): key for key in keys}
-    place = func.row_number().over(partition_by=THREAD, order_by=(feedback.c.at.desc(), feedback.c.id))
-    kept = feedback.c.name.is_not(None) if wanted is None else meets(wanted)
-    placed = select(*THREAD, feedback.c.id, place.label("place"))
-    rows = placed.where(_on(sorted(named)), kept).subquery()
-    same = and_(rows.c.thread_id == THREAD[0], rows.c.tenant == THREAD[1], rows.c.id == feedback.c.id)
-    query = select(*THREAD, feedback.c.record).join_from(rows, feedback, same).where(rows.c.place <= SHOWN)
     by_thread: dict[ThreadKey, list[dict[str, Any]]] = {}
-    for thread_id, tenant, record in await connection.execute(query.order_by(*THREAD, rows.c.place)):
+    query = _newest_of_all() if wanted is None else _newest(meets(wanted))
+    for thread_id, tenant, record in await connection.execute(query, given(THREAD, sorted(named))) if named else ():
         told = {name: value for name, value in shown(record).items() if name in ("name", "value", "by", "at")}
         told |= {"comment": snippet(record["comment"], COMMENT)} if "comment" in record else {}
         by_thread.setdefault(named[thread_id, tenant], []).append(told)
     return by_thread
+
+
+@cache
+def _newest_of_all() -> Select[Any]:
+    """Return the query of most lists, built once."""
+    return _newest(feedback.c.name.is_not(None))
+
+
+def _newest(kept: ColumnElement[bool]) -> Select[Any]:
+    """Return a query of the newest feedback of `given` threads, in order: thread_id, tenant, record."""
+    place = func.row_number().over(partition_by=THREAD, order_by=(feedback.c.at.desc(), feedback.c.id))
+    placed = select(*THREAD, feedback.c.id, place.label("place"))
+    rows = placed.where(row_matches_given(THREAD), kept).subquery()
+    same = and_(rows.c.thread_id == THREAD[0], rows.c.tenant == THREAD[1], rows.c.id == feedback.c.id)
+    query = select(*THREAD, feedback.c.record).join_from(rows, feedback, same).where(rows.c.place <= SHOWN)
+    return query.order_by(*THREAD, rows.c.place)
 
 
 def meets(wanted: Condition) -> ColumnElement[bool]:

@@ -1,9 +1,10 @@
 """Labels of runs in the store: which threads have them, and under which of them usage is summed."""
 
 from collections.abc import Collection, Iterable, Sequence
+from functools import cache
 from typing import Any, Final
 
-from sqlalchemy import Select, and_, func, select, update
+from sqlalchemy import Select, and_, bindparam, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.observability.metrics import OTHER
@@ -73,13 +74,18 @@ def threads_with(kind: str, wanted: Sequence[str]) -> Select[Any]:
 
 async def labels_of(connection: AsyncConnection, threads: Sequence[int]) -> dict[int, dict[str, list[str]]]:
     """Return the labels of threads by their integers and by kind: SHOWN of each, those of most turns first."""
+    by_thread: dict[int, dict[str, list[str]]] = {}
+    for thread, kind, label in await connection.execute(_labels_of(), {"threads": threads}):
+        by_thread.setdefault(thread, {}).setdefault(kind, []).append(label)
+    return by_thread
+
+
+@cache
+def _labels_of() -> Select[Any]:
     order = thread_labels.c.turns.desc(), labels.c.label
     place = func.row_number().over(partition_by=(thread_labels.c.thread, labels.c.kind), order_by=order)
     ranked = select(thread_labels.c.thread, labels.c.kind, labels.c.label, place.label("place"))
-    ranked = ranked.join(labels, thread_labels.c.label == labels.c.id).where(thread_labels.c.thread.in_(threads))
-    rows = ranked.subquery()
-    by_thread: dict[int, dict[str, list[str]]] = {}
+    ranked = ranked.join(labels, thread_labels.c.label == labels.c.id)
+    rows = ranked.where(thread_labels.c.thread.in_(bindparam("threads", expanding=True))).subquery()
     query = select(rows.c.thread, rows.c.kind, rows.c.label).where(rows.c.place <= SHOWN)
-    for thread, kind, label in await connection.execute(query.order_by(rows.c.thread, rows.c.kind, rows.c.place)):
-        by_thread.setdefault(thread, {}).setdefault(kind, []).append(label)
-    return by_thread
+    return query.order_by(rows.c.thread, rows.c.kind, rows.c.place)

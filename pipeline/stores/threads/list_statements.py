@@ -1,14 +1,15 @@
 """The SQL of lists of threads: which rows of `threads` are in them, by what a caller asks for. Pure."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
-from sqlalchemy import Column, ColumnElement, Select, func, or_, select, union_all
+from sqlalchemy import Column, ColumnElement, Select, bindparam, func, or_, select, union_all
 from sqlalchemy import tuple_ as row_of
 
 from pipeline.stores.database.keys import decode_cursor, id_and_tenant
-from pipeline.stores.database.schema import agents, links, thread_agents, threads, turns
+from pipeline.stores.database.schema import agents, dataset_turns, links, thread_agents, threads, turns
 from pipeline.stores.threads.feedback import THREAD as OF_FEEDBACK
 from pipeline.stores.threads.feedback import meets
 from pipeline.stores.threads.labels import threads_with
@@ -43,7 +44,7 @@ class ListQuery:
     last response. `tool`: a tool that was called; only if searches are on. `search`: text in title, first prompt or
     ids, in any case. `since`, `until`: of the last update. `begun_before`: with `since`, threads that existed within a
     period. `min_cost`: US dollars. `user` to `tag`: labels of any of their runs. `feedback`: what some feedback on
-    them meets. `sort`: a key of SORTS.
+    them meets. `dataset`: with a turn in their tenant's data set of this name. `sort`: a key of SORTS.
     """
 
     agent: str | None = None
@@ -63,6 +64,7 @@ class ListQuery:
     branch: str | None = None
     tag: str | None = None
     feedback: Condition | None = None
+    dataset: str | None = None
     sort: str = UPDATED
 
 
@@ -125,6 +127,12 @@ def conditions(wanted: ListQuery) -> Iterator[ColumnElement[bool]]:
             yield threads.c.id.in_(threads_with(kind, [label]))
     if wanted.feedback is not None:
         yield row_of(threads.c.thread_id, threads.c.tenant).in_(select(*OF_FEEDBACK).where(meets(wanted.feedback)))
+    if wanted.dataset is not None:
+        chosen = select(dataset_turns.c.thread_id, dataset_turns.c.tenant)
+        chosen = chosen.where(dataset_turns.c.dataset == column_text(wanted.dataset))
+        if wanted.tenant is not None:
+            chosen = chosen.where(dataset_turns.c.tenant == (column_text(wanted.tenant) or ""))
+        yield row_of(threads.c.thread_id, threads.c.tenant).in_(chosen)
 
 
 def declaring(conversation_id: str, tenant: str | None) -> Select[Any]:
@@ -147,8 +155,10 @@ def spawned_from(key: ThreadKey, limit: int | None) -> Select[Any]:
     )
 
 
-def agent_names(ids: Sequence[int]) -> Select[Any]:
-    """Return a query of thread and agent's name, each once."""
+@cache
+def agent_names() -> Select[Any]:
+    """Return a query of thread and agent's name, each once, of its parameter `threads`."""
     name = func.coalesce(agents.c.agent_name, agents.c.agent_id)
     query = select(thread_agents.c.thread, name).join(agents, thread_agents.c.agent == agents.c.id)
-    return query.where(thread_agents.c.thread.in_(ids)).distinct().order_by(name)
+    mine = thread_agents.c.thread.in_(bindparam("threads", expanding=True))
+    return query.where(mine).distinct().order_by(name)

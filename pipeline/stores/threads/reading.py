@@ -14,13 +14,13 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.stores.database.held_and_erased import erased_of
 from pipeline.stores.database.keys import id_and_tenant, key_of, thread_of
-from pipeline.stores.database.schema import WAITING, threads, turns
+from pipeline.stores.database.schema import WAITING, threads, turns, usage, usage_names
 from pipeline.stores.database.sending import certain
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads import list_statements, statements
 from pipeline.stores.threads.labels import labels_of
 from pipeline.stores.threads.list_statements import ALL, ListQuery, of_tenant, speaks
-from pipeline.stores.threads.rows import COMPLETE, record_of, without_links
+from pipeline.stores.threads.rows import COMPLETE, USER, record_of, without_links
 from pipeline.stores.threads.summaries import Counts, ThreadSummary
 from pipeline.turns.column_text import column_text
 from pipeline.turns.thread_document import outgoing, thread_document
@@ -66,6 +66,12 @@ async def thread_summary(store: ThreadStore, key: ThreadKey) -> ThreadSummary | 
     return next(iter(lines.values()), None)
 
 
+async def count_turns(store: ThreadStore, key: ThreadKey) -> int:
+    """Return how many turns of a thread are stored."""
+    rows = await store.rows(select(threads.c.turns).where(statements.is_thread(key)))
+    return int(rows[0].turns) if rows else 0
+
+
 async def stored_runs(store: ThreadStore) -> AsyncIterator[tuple[str | None, str, str]]:
     """Yield (tenant, thread_id, run_id) of every run with a stored record, as in the columns."""
     async for some in _pages(store):
@@ -82,6 +88,16 @@ async def run_events(store: ThreadStore, key: ThreadKey) -> dict[str, int]:
     """Return the number of stored events of each run of a thread."""
     query = select(turns.c.run_id, func.max(turns.c.events)).where(turns.c.thread == statements.number_of(key))
     return {run_id: int(events) for run_id, events in await store.rows(query.group_by(turns.c.run_id))}
+
+
+async def answered_live(store: ThreadStore, key: ThreadKey) -> list[int]:
+    """Return when each response began in a thread's runs that were not imported and have a question: epoch ms."""
+    mine = turns.c.thread == statements.number_of(key)
+    asked = select(turns.c.run_id).where(mine, turns.c.role == USER)
+    query = select(usage.c.at).join(turns, usage.c.turn == turns.c.id)
+    query = query.join(usage_names, usage.c.names == usage_names.c.id).where(mine, turns.c.run_id.in_(asked))
+    rows = await store.rows(query.where(usage_names.c.origin == ""))
+    return [int(at) for (at,) in rows]
 
 
 async def all_documents(store: ThreadStore, wanted: ListQuery = ALL) -> AsyncIterator[tuple[ThreadKey, dict[str, Any]]]:
@@ -139,7 +155,7 @@ async def summaries_of(connection: AsyncConnection, query: Select[Any]) -> dict[
     labels: dict[int, dict[str, list[str]]] = {}
     if names:
         labels = await labels_of(connection, list(names))
-        for thread, name in await connection.execute(list_statements.agent_names(list(names))):
+        for thread, name in await connection.execute(list_statements.agent_names(), {"threads": list(names)}):
             names[thread].append(name)
     return {row.id: _summary(row, names[row.id], labels.get(row.id, {})) for row in rows}
 

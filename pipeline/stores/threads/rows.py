@@ -6,9 +6,9 @@ replaced, the row is derived from all turns again (`statements.refresh_threads`)
 """
 
 import hashlib
+import re
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, cast
 
@@ -27,22 +27,22 @@ from topics import json_text, turn_record
 from topics.json_text import list_of, object_of
 from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
-from turnmill.identity import trace_thread, turn_id
+from turnmill.identity import trace_thread, turn_id_bytes
 from turnmill.wire.registry import OTEL
 
 FIRST: Final = ("user", "")  # ordinals, as in pipeline.assembly.finish
-AGENT: Final = 1
+USER, AGENT = 0, 1  # roles
 FACTS: Final = 2  # the role of a record without turn
 BROKEN_OFF, INTERRUPTED, COMPLETE = 0, 1, 2  # statuses: by a worker, by the publisher
 DIGEST_BYTES: Final = 16
 ROLE_BITS: Final = 2
+ELEMENT: Final = re.compile(r"\s*<([a-z][\w-]*)>.*</\1>\s*", re.DOTALL)  # <environment_context>, <system-reminder>
 
 Row = dict[str, Any]
 TurnKey = tuple[ThreadKey, bytes]  # a thread, and a turn's id as `keys.turn_bytes`
 
 
-@dataclass(frozen=True, slots=True)
-class RecordRows:
+class RecordRows(NamedTuple):
     """A record as rows: a row of `turns`, any number of the other tables, all without the database's integers.
 
     `usage`: with the names of each row, and the source of its price, as text. `family`: the keys of this turn and of
@@ -94,7 +94,7 @@ def record_rows(record: TurnRecord, value: bytes | None = None, prices: Prices =
     family = {key}
     with suppress(ValueError):  # the thread id of a foreign record may not be a UUID
         for ordinal in FIRST:
-            family.add((thread, turn_bytes(turn_id(record["thread_id"], record["run_id"], ordinal))))
+            family.add((thread, turn_id_bytes(record["thread_id"], record["run_id"], ordinal)))
     rank = rank_of(turn["events"], turn["status"], turn["revision"], turn["digest"])
     return RecordRows(
         thread=thread,
@@ -215,15 +215,21 @@ def without_links(record: TurnRecord, to: Collection[str]) -> TurnRecord:
 
 
 def prompt(turn: Mapping[str, Any] | None) -> str | None:
-    """Return the beginning of a user turn's text; None if it has none."""
+    """Return the beginning of a user turn's text; None if it has none.
+
+    What a coding agent has put before the question, an element by itself, counts only if nothing else was said.
+    """
     if turn is None or turn.get("turn_type") != "user":
         return None
+    context: str | None = None
     for part in turn.get("parts") or ():
         content = object_of(part).get("content")
         for text in content if isinstance(content, list) else [content]:
             if isinstance(text, str) and text.strip():
-                return snippet(text)
-    return None
+                if not ELEMENT.fullmatch(text):
+                    return snippet(text)
+                context = context or snippet(text)
+    return context
 
 
 class ThreadRow(NamedTuple):
@@ -276,7 +282,8 @@ def _with(row: ThreadRow, rows: RecordRows) -> ThreadRow:
         tokens += used["total_tokens"] or 0
         if used["cost_nano_usd"] is not None:
             cost = (cost or 0) + used["cost_nano_usd"]
-    return row._replace(
+    return ThreadRow(  # `_replace` would take as long as all of the above
+        id=row.id,
         external_id=row.external_id if turn["external_id"] is None else turn["external_id"],
         title=row.title if turn["title"] is None else turn["title"],
         prompt=turn["prompt"] if row.prompt is None else row.prompt,

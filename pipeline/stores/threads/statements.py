@@ -34,11 +34,11 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.dml import Insert
 
-from pipeline.stores.database.expressions import BoundedSum, RowOneOf, row_one_of
+from pipeline.stores.database.expressions import BoundedSum, row_one_of
 from pipeline.stores.database.ids import INSERT
 from pipeline.stores.database.keys import exact_name, id_and_tenant
 from pipeline.stores.database.schema import links, threads, turn_requests, turns, usage, usage_names
-from pipeline.stores.database.sending import Call, as_driven
+from pipeline.stores.database.sending import Call, all_null, as_bound, as_driven
 from pipeline.stores.threads.rows import AGENT, COMPLETE, FACTS, ROLE_BITS, ThreadRow, TurnKey
 from topics import json_text
 from topics.thread_key import ThreadKey
@@ -54,7 +54,7 @@ def is_thread(key: ThreadKey) -> ColumnElement[bool]:
     return and_(threads.c.thread_id == thread_id, threads.c.tenant == tenant)
 
 
-def among(keys: Iterable[ThreadKey]) -> RowOneOf:
+def among(keys: Iterable[ThreadKey]) -> ColumnElement[bool]:
     """Return the condition of several threads' rows."""
     return row_one_of((threads.c.thread_id, threads.c.tenant), sorted(map(id_and_tenant, keys)))
 
@@ -240,8 +240,19 @@ _PUT_THREADS: Final = {
         f"UPDATE threads SET {', '.join(f'{name} = {_GIVEN[name]}' for name in COLUMNS[1:])} "
         f"FROM unnest({_ARRAYS}) AS given ({', '.join(COLUMNS)}) WHERE threads.id = given.id"
     ),
-    "sqlite": f"UPDATE threads SET {', '.join(f'{name} = ?' for name in COLUMNS[1:])} WHERE id = ?",
 }
+
+
+@cache
+def _set_threads(names: tuple[str, ...]) -> str:
+    """Return SQLite's UPDATE of a thread with values for these columns, and null in the others."""
+    columns = ", ".join(f"{name} = {'?' if name in names else 'NULL'}" for name in COLUMNS[1:])
+    return f"UPDATE threads SET {columns} WHERE id = ?"
+
+
+def locks_all(dialect: str) -> bool:
+    """Return True where a transaction that writes has the lock of all rows from its beginning."""
+    return dialect == "sqlite"
 
 
 def add_threads(dialect: str, keys: Collection[ThreadKey]) -> Call:
@@ -275,7 +286,9 @@ def put_threads(dialect: str, rows: Sequence[ThreadRow]) -> Call:
     """Write these rows of `threads`."""
     if dialect == "postgresql":
         return _of_rows(_PUT_THREADS, dialect, rows)
-    return Call(_PUT_THREADS[dialect], [(*row[1:], row[0]) for row in rows], many=True)
+    ids, *columns = zip(*rows, strict=True)
+    told = {name: column for name, column in zip(COLUMNS[1:], columns, strict=True) if not all_null(column)}
+    return Call(_set_threads(tuple(told)), as_bound([*told.values(), ids]), many=True)
 
 
 def add_names(dialect: str, table: Table, counts: Mapping[tuple[int, int], int]) -> Call:

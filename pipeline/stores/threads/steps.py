@@ -4,8 +4,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import select
 
@@ -19,7 +18,8 @@ from pipeline.stores.threads.list_statements import ListQuery, conditions
 from pipeline.stores.threads.pages import derived_of
 from pipeline.stores.threads.reading import spawned_threads
 from pipeline.stores.threads.rows import AGENT, record_of
-from pipeline.turns.steps import nested, spawned_by, steps_of
+from pipeline.turns.steps import OPEN, Answer, late_answers, nested, settle, spawned_by, steps_of
+from pipeline.turns.times import passed
 from topics.json_text import Fields
 from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
@@ -28,8 +28,8 @@ READ: Final = 10_000  # turns, the newest, in which calls of tools are counted
 READ_BYTES: Final = 67_108_864  # or so many of their records: those of usual turns are a third of that
 LISTED: Final = 1_000  # tools
 PIECE: Final = 200  # records that are read at once
+Timed = tuple[str, str | None, list[Fields], dict[str, Answer]]  # a turn, the call that began its thread, its steps
 GOOD: Final = ("complete", "success")
-OPEN: Final = "unanswered"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,30 +58,41 @@ async def thread_steps(store: ThreadStore, key: ThreadKey) -> dict[str, list[Fie
     """Return the steps of each agent's turn by its id, with a sub-agent's steps below the call that began it."""
     spawned: dict[str, list[Fields]] = {}
     for child in await spawned_threads(store, key):
-        async for _, name, steps in derived_of(store, child.key, _timed):
+        for _, name, steps, _ in await _timed(store, child.key):
             if name is not None:
                 spawned.setdefault(name, []).extend(steps)
-    timed = derived_of(store, key, _timed)
-    return {turn_id: nested(steps, spawned) async for turn_id, _, steps in timed if steps}
+    return {turn_id: nested(steps, spawned) for turn_id, _, steps, _ in await _timed(store, key) if steps}
 
 
-def _timed(record: TurnRecord) -> tuple[str, str | None, list[Fields]]:
-    return record["turn_id"], spawned_by(record), steps_of(record)
+async def _timed(store: ThreadStore, key: ThreadKey) -> list[Timed]:
+    timed = [each async for each in derived_of(store, key, _derived)]
+    waiting: dict[str, Fields] = {}  # calls that no turn so far answers
+    for _, _, steps, answers in timed:
+        for call_id in waiting.keys() & answers.keys():
+            settle(waiting.pop(call_id), answers[call_id])
+        waiting |= {str(step["tool_call_id"]): step for step in steps if step["status"] == OPEN}
+    return timed
+
+
+def _derived(record: TurnRecord) -> Timed:
+    return record["turn_id"], spawned_by(record), steps_of(record), late_answers(record)
 
 
 async def tools_called(store: ThreadStore, wanted: ListQuery) -> ToolsUsed:
     """Return the tools that the newest READ turns call, or fewer large ones; `wanted`: which threads, `since` when."""
     calls = defaultdict[str, list[tuple[str, int | None]]](list)  # by tool, the status of each and its time
-    query = select(turns.c.id, turns.c.record).join(threads, turns.c.thread == threads.c.id)
+    query = select(turns.c.id, turns.c.thread, turns.c.record).join(threads, turns.c.thread == threads.c.id)
     query = query.where(turns.c.role == AGENT, turns.c.id >= first_id(wanted.since or 0), *conditions(wanted))
+    answers: dict[tuple[int, str], Answer] = {}  # by thread and call, of turns later than those that are still read
     last, count, size = first_id(LARGEST), 0, 0
 
-    def add(records: Iterable[bytes]) -> None:
-        for step in chain.from_iterable(steps_of(record_of(record)) for record in records):
-            if step["kind"] == "tool":
-                start, end = step["start"], step["end"]
-                took = None if start is None or end is None else end - start
-                calls[str(step["name"] or "")].append((step["status"], took))
+    def add(rows: Iterable[Any]) -> None:
+        for thread, record in ((row.thread, record_of(row.record)) for row in rows):
+            for step in (step for step in steps_of(record) if step["kind"] == "tool"):
+                if step["status"] == OPEN:
+                    settle(step, answers.pop((thread, str(step["tool_call_id"])), None))
+                calls[str(step["name"] or "")].append((step["status"], passed(step["start"], step["end"])))
+            answers.update({(thread, call_id): answer for call_id, answer in late_answers(record).items()})
 
     while count < READ and size < READ_BYTES:
         async with store.reading() as connection:
@@ -90,7 +101,7 @@ async def tools_called(store: ThreadStore, wanted: ListQuery) -> ToolsUsed:
             rows = (await connection.execute(piece)).all()
         if not rows:
             break
-        await asyncio.to_thread(add, [row.record for row in rows])
+        await asyncio.to_thread(add, rows)
         last, count, size = rows[-1].id, count + len(rows), size + sum(size_of(row.record) for row in rows)
     used = [_used(tool, some) for tool, some in calls.items()]
     return ToolsUsed(sorted(used, key=lambda use: (-use.failed, -use.calls, use.tool))[:LISTED], count)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, Final
 
 from sqlalchemy import delete, select
@@ -21,7 +22,7 @@ from pipeline.stores.database.held_and_erased import Remnant, add_erased, erased
 from pipeline.stores.database.ids import new_ids
 from pipeline.stores.database.keys import id_and_tenant, key_text
 from pipeline.stores.database.schema import turns
-from pipeline.stores.database.sending import certain, of_rows, portions, send
+from pipeline.stores.database.sending import certain, of_columns, portions, send
 from pipeline.stores.outbound import notices
 from pipeline.stores.outbound.deliveries import forget_deliveries
 from pipeline.stores.threads import statements
@@ -39,6 +40,9 @@ FOREVER: Final = Retention()
 DELETED, EXPIRED = "deleted", "expired"  # why turns are deleted
 LATEST: Final = ("status", "asked", "model", "duration_ms")  # of a thread: values of its last turns
 NAMED: Final = ("external_id", "title", "prompt")  # of the last, or the first, turn that has it
+
+TURN: Final = tuple(column.name for column in turns.c if column.name not in ("id", "thread", "searched"))
+values_of_turn: Final = itemgetter(*TURN)
 
 Threads = Mapping[ThreadKey, ThreadRow]
 Batch = Mapping[int, RecordRows]  # records of a batch by their index in it, ascending
@@ -87,10 +91,14 @@ async def _leave(connection: AsyncConnection, refused: RecordRows, retention: Re
 
 async def lock(connection: AsyncConnection, keys: Collection[ThreadKey]) -> dict[ThreadKey, ThreadRow]:
     """Lock these threads' rows, create missing ones, and return them."""
-    dialect = connection.dialect.name
+    dialect, rows = connection.dialect.name, dict[ThreadKey, ThreadRow]()
     await certain(connection)
-    calls = [statements.add_threads(dialect, keys), statements.threads_of(dialect, keys)]
-    return _by_key(keys, (await send(connection, calls))[-1])
+    if keys and statements.locks_all(dialect):  # then few threads need a statement each
+        rows = _by_key(keys, (await send(connection, [statements.threads_of(dialect, keys)]))[-1])
+    if missing := {*keys} - rows.keys():
+        calls = [statements.add_threads(dialect, missing), statements.threads_of(dialect, missing)]
+        rows |= _by_key(missing, (await send(connection, calls))[-1])
+    return rows
 
 
 def _by_key(keys: Iterable[ThreadKey], columns_of: Iterable[Sequence[Any]]) -> dict[ThreadKey, ThreadRow]:
@@ -158,7 +166,7 @@ async def _apply(
         before = [book.replaced and await book.replaced(connection, replaced) for book in books]
     new_numbers = iter(await new_ids(connection, times))
     new: dict[ThreadKey, list[RecordRows]] = defaultdict(list)
-    placed, turn_rows = [], []
+    placed = []
     for rows in changed:
         if rows.key in known:
             id_ = known[rows.key].id
@@ -166,8 +174,13 @@ async def _apply(
             id_ = next(new_numbers)
             new[rows.thread].append(rows)
         placed.append(PlacedTurn(id_, threads[rows.thread].id, rows))
-        turn_rows.append({"id": id_, "thread": threads[rows.thread].id, "searched": searched, **rows.turn})
-    calls = [of_rows(dialect, statements.put_turns(dialect), turn_rows)]
+    columns: dict[str, Sequence[Any]] = {
+        "id": [turn.id for turn in placed],
+        "thread": [turn.thread for turn in placed],
+        "searched": [searched] * len(placed),
+    }
+    columns |= zip(TURN, zip(*(values_of_turn(rows.turn) for rows in changed), strict=True), strict=True)
+    calls = [of_columns(dialect, statements.put_turns(dialect), columns)]
     for book, shared in zip(books, before, strict=True):
         if book.calls is not None:
             calls += await book.calls(connection, placed, shared)

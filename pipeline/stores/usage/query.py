@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from sqlalchemy import CTE, BigInteger, ColumnElement, Select, and_, case, func, literal, null, select
+from sqlalchemy import CTE, BigInteger, ColumnElement, Select, and_, case, func, literal, null, select, true
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.observability.metrics import UNKNOWN
@@ -81,7 +81,7 @@ async def report(connection: AsyncConnection, query: UsageQuery) -> UsageReport:
     else:
         total = (await _rows(connection, replace(query, group_by=(), bucket=None), ()))[0].figures
         found = [] if nothing else list(await _rows(connection, query, edges))
-        models = (await connection.execute(unpriced_models(query))).all()
+        models = (await connection.execute(unpriced_models(query))).all() if total.unpriced else []
     rows = found if query.group_by or query.bucket is not None else []
     if query.feedback:
         groups, conditions = [GROUPS[name] for name in query.group_by], _conditions(query)
@@ -100,11 +100,14 @@ def usage_figures(query: UsageQuery, edges: Sequence[int]) -> Select[Any]:
     names = [f"group_{number}" for number in range(len(query.group_by))]
     placed = _with_other(kept, names, query) if names else kept
     keys = [name for name in ("bucket", "other", *names) if name in placed.c]
-    ranked = _ranked(placed, keys)
-    columns = [ranked.c[key] for key in keys]
-    sums = [func.coalesce(BoundedSum(ranked.c[name]), 0).label(name) for name in SUMMED]
+    group = [placed.c[key] for key in keys]
+    sums = [func.coalesce(BoundedSum(placed.c[name]), 0).label(name) for name in SUMMED]
+    summed = select(*group, *sums).group_by(*group).cte("summed")
+    ranked = _ranked(placed, keys)  # of times alone: rows of all figures would be sorted for each
+    of_group = [ranked.c[key] for key in keys]
     percentiles = [_percentile(ranked, name, percent) for name in TIMES for percent in PERCENTS]
-    return select(*columns, *sums, *percentiles).group_by(*columns)
+    timed = select(*of_group, *percentiles).group_by(*of_group).cte("timed")
+    return select(*summed.c, *list(timed.c)[len(keys) :]).join_from(summed, timed, _same(summed, timed, keys))
 
 
 def read_row(row: Mapping[str, Any], query: UsageQuery) -> UsageRow:
@@ -196,7 +199,7 @@ def _ranked(placed: CTE, keys: Sequence[str]) -> CTE:
         value = placed.c[name]
         rank = func.row_number().over(partition_by=[*group, value.is_(None)], order_by=value)
         windows += [rank.label(f"{name}_place"), func.count(value).over(partition_by=group).label(f"{name}_count")]
-    return select(*placed.c, *windows).cte("ranked")
+    return select(*group, *(placed.c[name] for name in TIMES), *windows).cte("ranked")
 
 
 def _percentile(ranked: CTE, name: str, percent: int) -> ColumnElement[Any]:
@@ -221,16 +224,17 @@ def _with_other(kept: CTE, names: Sequence[str], query: UsageQuery) -> CTE:
     places = [part for group in groups for part in (group.is_(None), group)]
     named = select(*groups, literal(1).label("named")).group_by(*groups).order_by(order.desc(), *places)
     top = named.limit(query.limit).cte("top")
-    same = [
-        and_(func.coalesce(kept.c[name], "") == func.coalesce(top.c[name], ""), _null(kept, name) == _null(top, name))
-        for name in names
-    ]
     is_named = top.c.named.is_not(None)
     rest = [column for column in kept.c if column.name not in names]
     named_groups = [case((is_named, kept.c[name]), else_=null()).label(name) for name in names]
     other = case((is_named, 0), else_=1).label("other")
-    return select(other, *named_groups, *rest).select_from(kept.outerjoin(top, and_(*same))).cte("placed")
+    return select(other, *named_groups, *rest).select_from(kept.outerjoin(top, _same(kept, top, names))).cte("placed")
 
 
-def _null(table: CTE, name: str) -> ColumnElement[int]:
-    return case((table.c[name].is_(None), 1), else_=0)
+def _same(left: CTE, right: CTE, keys: Iterable[str]) -> ColumnElement[bool]:
+    """Return the condition that these columns are equal in both, or null in both; it can be hashed."""
+    same: list[ColumnElement[bool]] = [true()]
+    for a, b in ((left.c[key], right.c[key]) for key in keys):
+        null_as = "" if a.name.startswith("group_") else 0
+        same += [func.coalesce(a, null_as) == func.coalesce(b, null_as), a.is_(None) == b.is_(None)]
+    return and_(*same)

@@ -17,7 +17,7 @@ from pipeline.stores.database.expressions import MAX_INTEGER
 from pipeline.stores.database.ids import INSERT, ids_of
 from pipeline.stores.database.keys import UsageNames, thread_of, turn_text
 from pipeline.stores.database.schema import price_sources, threads, turns, usage, usage_names, usage_tags
-from pipeline.stores.database.sending import Call, certain, of_rows
+from pipeline.stores.database.sending import Call, certain, of_columns
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads import statements
 from pipeline.stores.threads.labels import labels_in, names_of, uncounted
@@ -33,9 +33,8 @@ from topics.thread_key import ThreadKey
 OF_RESPONSE: Final = tuple(  # columns that a row contains unchanged
     column.name for column in usage.c if column.name not in ("turn", "thread", "names", "price_source")
 )
-NULLABLE: Final = tuple(name for name in OF_RESPONSE if usage.c[name].nullable)
-ALWAYS: Final = tuple(name for name in OF_RESPONSE if name not in NULLABLE)
-values_of_nullable: Final = itemgetter(*NULLABLE)
+
+values_of_response: Final = itemgetter(*OF_RESPONSE)
 
 
 async def usage_calls(connection: AsyncConnection, placed: Sequence[PlacedTurn], _: object = None) -> list[Call]:
@@ -65,25 +64,18 @@ async def usage_calls(connection: AsyncConnection, placed: Sequence[PlacedTurn],
                 sources.add(row["price_source"])
     if not of_turns:
         return []
-    # Most columns are null in most rows, and sqlite3 takes longer for a null than for a number.
-    columns = zip(*(values_of_nullable(row) for _, _, row in of_turns), strict=True)
-    told = [name for name, column in zip(NULLABLE, columns, strict=True) if column.count(None) < len(column)]
-    values_of = itemgetter(*(written := (*ALWAYS, *told)))
     names = await ids_of(connection, UsageNames, map(itemgetter(1), of_turns))
     if labels:
         await _add_tags(connection, names)
     prices = await price_sources_of(connection, sources) if sources else {}
-    rows = [
-        {
-            "turn": turn.id,
-            "thread": turn.thread,
-            "names": names[name],
-            "price_source": prices.get(row["price_source"]),
-            **dict(zip(written, values_of(row), strict=True)),
-        }
-        for turn, name, row in of_turns
-    ]
-    return [of_rows(connection.dialect.name, statements.ADD[usage], rows)]
+    columns: dict[str, Sequence[Any]] = {
+        "turn": [turn.id for turn, _, _ in of_turns],
+        "thread": [turn.thread for turn, _, _ in of_turns],
+        "names": [names[name] for _, name, _ in of_turns],
+        "price_source": [prices.get(row["price_source"]) for _, _, row in of_turns],
+    }
+    columns |= zip(OF_RESPONSE, zip(*(values_of_response(row) for _, _, row in of_turns), strict=True), strict=True)
+    return [of_columns(connection.dialect.name, statements.ADD[usage], columns)]
 
 
 async def _add_tags(connection: AsyncConnection, names: Mapping[UsageNames, int]) -> None:

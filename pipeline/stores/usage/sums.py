@@ -14,9 +14,12 @@ from functools import cache
 from typing import Any, Final, cast
 
 from sqlalchemy import (
+    BigInteger,
+    BindParameter,
     ColumnElement,
     Select,
     and_,
+    bindparam,
     delete,
     exists,
     func,
@@ -47,6 +50,7 @@ from pipeline.stores.usage.tallies import (
     of_all_spans,
     of_changes,
     of_usage,
+    tallied,
     tallies,
 )
 from topics.thread_key import ThreadKey
@@ -129,18 +133,26 @@ async def take_up(connection: AsyncConnection, most: int = CHANGES_BATCH) -> int
     count, last = (await connection.execute(select(func.count(), func.max(oldest.c.id)))).one()
     if not count:
         return 0
-    begin = await since(connection)
-    noted = usage_changes.c.id <= last
-    if connection.dialect.name == "postgresql":  # a second statement might see more changes
-        taken = delete(usage_changes).where(noted).returning(*usage_changes.c).cte("taken")
-        changed = await tallies(connection, of_changes(taken, _counts(taken, begin)).cte("counted"))
-    else:
-        changed = await tallies(
-            connection, of_changes(usage_changes, noted, _counts(usage_changes, begin)).cte("counted")
-        )
-        await connection.execute(delete(usage_changes).where(noted))
+    dialect = connection.dialect.name
+    changed = await tallies(connection, _changes(dialect), {"last": last, "begin": await since(connection)})
+    if dialect == "sqlite":
+        await connection.execute(delete(usage_changes).where(usage_changes.c.id <= last))
     await _add(connection, changed)
     return int(count)
+
+
+@cache
+def _changes(dialect: str) -> Select[Any]:
+    """Return the query of the changes up to `last`, which Postgres also deletes: a second statement might see more.
+
+    Building it takes longer than summing the changes of a batch.
+    """
+    noted = usage_changes.c.id <= bindparam("last")
+    begin = bindparam("begin", type_=BigInteger)
+    if dialect == "postgresql":
+        taken = delete(usage_changes).where(noted).returning(*usage_changes.c).cte("taken")
+        return tallied(of_changes(taken, _counts(taken, begin)).cte("counted"))
+    return tallied(of_changes(usage_changes, noted, _counts(usage_changes, begin)).cte("counted"))
 
 
 async def build(connection: AsyncConnection, most: int = ROWS_BATCH) -> int:
@@ -178,7 +190,7 @@ async def next_week(connection: AsyncConnection, after: int) -> int | None:
     return min(weeks, default=None)
 
 
-def _counts(changes: Any, begin: int) -> ColumnElement[bool]:
+def _counts(changes: Any, begin: BindParameter[int]) -> ColumnElement[bool]:
     """Return the condition of changes to be counted: changes of rows before `begin` are part of sums not built yet."""
     return or_(changes.c.expired, changes.c.at >= begin)
 
@@ -187,7 +199,8 @@ async def _right(connection: AsyncConnection, begin: int, end: int) -> dict[SumK
     """Return the right sums of this period: the rows, without the pending changes."""
     rows = of_usage(usage.c.at >= begin, usage.c.at < end)
     noted = and_(usage_changes.c.at >= begin, usage_changes.c.at < end, ~usage_changes.c.expired)
-    right = await tallies(connection, union_all(rows, of_changes(usage_changes, noted, undone=True)).cte("counted"))
+    source = union_all(rows, of_changes(usage_changes, noted, undone=True)).cte("counted")
+    right = await tallies(connection, tallied(source))
     return {key: tally for key, tally in right.items() if not tally.empty}
 
 

@@ -141,14 +141,21 @@ def times_in(text: str | None) -> Histogram:
     return of_times(times)
 
 
-async def tallies(connection: AsyncConnection, source: CTE) -> dict[SumKey, Tally]:
-    """Return the tallies of these rows, for each quarter of an hour."""
+def tallied(source: CTE) -> Select[Any]:
+    """Return a query of the tallies of these rows, for each quarter of an hour: what `tallies` takes."""
     start = (source.c.at - source.c.at % QUARTER).label("start")
     keys = (start, source.c.expired, source.c.names)
     sums = (func.coalesce(BoundedSum(signed(source, name)), 0).label(name) for name in SUMMED)
     times = (func.aggregate_strings(signed_time(source, name), ",").label(label) for label, name in TIMES.items())
+    return select(*keys, *sums, *times).group_by(*keys)
+
+
+async def tallies(
+    connection: AsyncConnection, query: Select[Any], parameters: Mapping[str, int] | None = None
+) -> dict[SumKey, Tally]:
+    """Return the tallies that a query has."""
     by_key: dict[SumKey, Tally] = {}
-    for row in (await connection.execute(select(*keys, *sums, *times).group_by(*keys))).mappings():
+    for row in (await connection.execute(query, parameters)).mappings():
         tally = Tally([int(row[name]) for name in SUMMED], times_in(row["ttft"]), times_in(row["duration"]))
         by_key[SumKey(QUARTER, row["start"], bool(row["expired"]), row["names"])] = tally
     return by_key

@@ -1,5 +1,6 @@
 """`turnmill export --format sft | atif`: files that others load, the same bytes each time."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,14 @@ from click.testing import CliRunner, Result
 
 from pipeline.__main__ import cli
 from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.datasets import add_turns
 from pipeline.stores.threads.feedback import ReceivedFeedback, add_feedback
 from pipeline.stores.turns import write_turns
 from pipeline.turns.requests import digest
 from tests.support.datasets import check_openai
+from topics.thread_key import ThreadKey
 from turnmill.errors import CallerError
+from turnmill.identity import thread_uuid, turn_id
 from turnmill.publish.feedback import made as made_feedback
 
 ASKED: dict[str, Any] = {
@@ -158,3 +162,41 @@ def test_threads_are_chosen_by_tool_and_time(export: Any, filled: None) -> None:
     assert len(export("--since", "2026-01-01").output.splitlines()) == 2
     assert export("--until", "2026-01-01").output == ""
     assert isinstance(export("chat", "--tool", "look").exception, CallerError)
+
+
+async def chosen(store: ThreadStore, chat: str, *runs: str) -> None:
+    for run in runs:
+        await add_turns(
+            store, ThreadKey.of(thread_uuid(chat)[0], None), "golden", turn_id(thread_uuid(chat)[0], run), 1
+        )
+
+
+@pytest.mark.usefixtures("versions")
+async def test_of_a_data_set_of_the_store_only_its_turns(store: ThreadStore, export: Any) -> None:
+    await chosen(store, "chat", "r1", "r2")
+    await chosen(store, "third", "r1")
+
+    async def lines(form: str, *more: str) -> list[Any]:
+        done = await asyncio.to_thread(export, "--format", form, "--dataset", "golden", *more)
+        assert done.exception is None
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    by_thread = {line["thread_id"]: line for line in await lines("thread")}
+    assert [turn["meta:run_id"] for turn in by_thread[thread_uuid("chat")[0]]["turns"]] == ["r1", "r2"]
+    assert by_thread.keys() == {thread_uuid("chat")[0], thread_uuid("third")[0]}
+    spoken = [[message["content"] for message in line["messages"]] for line in await lines("openai-chat")]
+    assert sorted(spoken) == [["Bad.", "Good."], ["Snow."]], "whatever branch they are of"
+    trained = [line["messages"] for line in await lines("sft")]
+    assert sorted([message["content"] for message in messages] for messages in trained) == [
+        ["Snow."],
+        ["Weather?", "Bad."],
+        ["Weather?", "Good."],
+    ]
+    [pair] = await lines("dpo")
+    assert (pair["chosen"][0]["content"], pair["rejected"][0]["content"]) == ("Good.", "Bad.")
+    assert {step["message"] for line in await lines("atif") for step in line["steps"]} == {"Bad.", "Good.", "Snow."}
+    [best] = await lines("sft", "--feedback", "good>=1")
+    assert best["messages"][-1]["content"] == "Good."
+    done = await asyncio.to_thread(export, "--dataset", "gold")
+    assert "there is no data set 'gold': `turnmill datasets list`" in str(done.exception)
+    assert "leave out the ids" in str((await asyncio.to_thread(export, "chat", "--dataset", "golden")).exception)

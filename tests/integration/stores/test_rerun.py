@@ -26,7 +26,7 @@ ASKED = {
 }
 
 
-def answer(chat: str, tenant: str | None = None) -> list[Any]:
+def answer(chat: str, tenant: str | None = None, provider: str = "openai") -> list[Any]:
     """The records of a run in which the model answered."""
     thread_id, name = thread_uuid(chat, tenant)
     events = [{"object": "turnmill.request", "request": ASKED}, chat_answer("Sunny.")]
@@ -40,7 +40,7 @@ def answer(chat: str, tenant: str | None = None) -> list[Any]:
         "ts": 1_768_903_200_000,
         "events": events,
         "end": "complete",
-        "run": {"provider_name": "openai", "model_name": "gpt-5", "external_id": name},
+        "run": {"provider_name": provider, "model_name": "gpt-5", "external_id": name},
         **({"tenant": tenant} if tenant else {}),
     }
     return assemble(DIALECTS["openai-chat"], [envelope], keep_requests=True)[0]
@@ -75,8 +75,11 @@ def rerun(store_url: str, tmp_path: Path, upstream: Upstream, monkeypatch: pytes
     return run
 
 
-async def test_the_request_goes_out_as_it_was(store: ThreadStore, rerun: Any, upstream: Upstream) -> None:
-    await write_turns(store, answer("chat"))
+@pytest.mark.parametrize("provider", ["openai", "127.0.0.1"])
+async def test_the_request_goes_out_as_it_was(
+    store: ThreadStore, rerun: Any, upstream: Upstream, provider: str
+) -> None:
+    await write_turns(store, answer("chat", provider=provider))
     out, settings = await rerun("chat", "--json")
     (asked,) = upstream.asked
     assert asked.json == ASKED

@@ -84,6 +84,44 @@ def test_a_response_that_broke_off_ends_with_its_turn() -> None:
     assert times(run.steps("aborted")) == [(None, 1000, None, 2000, "interrupted")]
 
 
+def test_a_tool_that_would_end_before_it_began_has_no_end() -> None:
+    run = Played()
+    run.says(1200, 1500, "a")
+    run.at(1480).tool_return("a", content="found")  # some wires end a response behind the results of its tools
+    run.at(1520).close_response()
+    run.says(1700, 1900)
+    run.builder.close_response()
+    assert times(run.steps()) == [
+        ("m", 1000, 1200, 1520, "complete"),
+        ("tool-a", 1520, None, None, "success"),
+        ("m", 1520, 1700, 1900, "complete"),
+    ]
+
+
+def test_responses_of_a_single_time_have_no_start() -> None:
+    run = Played()
+    run.says(1000, 1000, "a")
+    run.builder.close_response()
+    run.at(1000).tool_return("a", content="found")
+    run.says(1000, 1000)
+    run.builder.close_response()
+    assert times(run.steps()) == [
+        ("m", None, None, None, "complete"),
+        ("tool-a", None, None, 1000, "success"),
+        ("m", None, None, None, "complete"),
+    ]
+
+
+def test_a_response_that_would_end_before_its_tools_results_came_has_no_start() -> None:
+    run = Played()
+    run.says(1200, 1500, "a")
+    run.builder.close_response()
+    run.at(9000).tool_return("a", content="found")  # by the clock of another machine
+    run.says(1700, 1900)
+    run.builder.close_response()
+    assert times(run.steps())[1:] == [("tool-a", 1500, None, 9000, "success"), ("m", None, 1700, 1900, "complete")]
+
+
 def test_a_sub_agents_steps_are_below_the_call_that_began_it() -> None:
     run = Played()
     run.says(1200, 1500, "a")

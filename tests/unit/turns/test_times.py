@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.turns.times import LAST_MS, epoch_ms, iso
+from pipeline.turns.times import LAST_MS, epoch_ms, iso, passed
 
 
 @pytest.mark.parametrize(
@@ -19,6 +19,15 @@ from pipeline.turns.times import LAST_MS, epoch_ms, iso
 )
 def test_iso(ms: int, text: str) -> None:
     assert iso(ms) == text
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "took"), [(5, 9, 4), (5, 5, 0), (9, 5, None), (None, 5, None), (5, None, None)]
+)
+def test_what_times_that_contradict_each_other_took_is_unknown(
+    start: int | None, end: int | None, took: int | None
+) -> None:
+    assert passed(start, end) == took
 
 
 @given(st.integers(0, LAST_MS))

@@ -10,17 +10,21 @@ import pytest
 
 from pipeline.settings import Settings
 from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.datasets import add_turns
+from pipeline.stores.threads.feedback import ReceivedFeedback, add_feedback
 from pipeline.stores.turns import write_turns
 from pipeline.turns.requests import digest
 from tests.support.assembled import assembled
 from tests.support.endpoints import facts_of_routes
 from tests.support.gateways import Running, Tokens, client, replayed, sse, talk
 from tests.support.turn_records import make_record
+from topics.thread_key import ThreadKey
 from turnmill.identity import thread_uuid
 
 SECRET = "the-secret-of-acme"
 WORD = "the"  # of the secret: a hit would show the rest of it
 OPEN = {"/livez", "/readyz", "/metrics"}
+LISTS = (("feedback", "names"), ("datasets", "datasets"), ("tools", "tools"))  # of what people named, and their key
 
 
 @pytest.fixture
@@ -48,7 +52,12 @@ async def secret(gateway_settings: Settings, guarded: Running, tokens: Tokens) -
         ]
         body = {"system": SECRET}
         records[-1]["requests"] = {digest(body): body}
+        [answer] = [message for message in records[-1]["turn"]["messages"] if message["message_type"] == "response"]
+        answer["parts"].append({"part_kind": "tool-call", "tool_name": SECRET, "tool_call_id": "c", "args": {}})
         await write_turns(store, records)
+        judged: Any = {"v": 1, "thread_id": thread_id, "tenant": "acme", "id": "f", "name": SECRET, "value": 1}
+        await add_feedback(store, [ReceivedFeedback({**judged, "at": 1_768_903_200_000}, 1_768_903_200_000, 0)])
+        await add_turns(store, ThreadKey.of(thread_id, "acme"), SECRET, None, 0)
     return thread_id
 
 
@@ -91,6 +100,13 @@ async def tried(http: httpx.AsyncClient, method: str, path: str, query: dict[str
         return answer.status_code, text
 
 
+async def judgement(http: httpx.AsyncClient) -> dict[str, Any]:
+    """Return mean and count of the feedback that is named like the secret, from a report of usage."""
+    report = (await http.get("/v1/usage", params={"feedback": SECRET})).json()
+    judged: dict[str, Any] = report["total"]["feedback"][SECRET]
+    return judged
+
+
 async def test_no_route_gives_anything_of_another_tenant(guarded: Running, tokens: Tokens, secret: str) -> None:
     document = guarded.app.openapi()
     async with client(guarded.url, tokens.acme) as http:
@@ -109,6 +125,14 @@ async def test_no_route_gives_anything_of_another_tenant(guarded: Running, token
         for query in ({}, {"thread": "open"}, {"agent": SECRET}, {"status": "waiting"}):
             answer = await http.get("/v1/runs", params=query)
             assert answer.json() == {"runs": []}, query
+        for path, key in LISTS:
+            answer = await http.get(f"/v1/{path}")
+            assert answer.json()[key] == [], path
+        for narrowed in ({"feedback": f"{SECRET}=1"}, {"dataset": SECRET}, {"tool": SECRET}, {"agent": SECRET}):
+            for path in ("threads", "tools"):
+                answer = await http.get(f"/v1/{path}", params=narrowed)
+                assert answer.json().get(path) == [], (narrowed, answer.text)
+        assert await judgement(http) == {"mean": None, "count": 0}
         for more in ({}, {"dialect": "vercel-ai"}, {"wait": "true"}, {"replay": "none", "wait": "true"}):
             for after in ({}, {"last_event_id": place}):
                 query = {"follow": "false", **more, **after}
@@ -123,6 +147,10 @@ async def test_no_route_gives_anything_of_another_tenant(guarded: Running, token
         listed = (await http.get("/v1/threads")).json()["threads"]
         assert [run["run_id"] for run in (await http.get("/v1/runs")).json()["runs"]] == [SECRET]
         assert [(thread["thread_id"], thread["tenant"]) for thread in listed] == [(secret, "acme")]
+        for path, _ in LISTS:
+            assert SECRET in (await http.get(f"/v1/{path}")).text, path
+        assert (await http.get("/v1/threads", params={"feedback": f"{SECRET}=1"})).json()["threads"] == listed
+        assert await judgement(http) == {"mean": 1.0, "count": 1}
         (found,) = (await http.get("/v1/search", params={"q": WORD})).json()["results"]
         assert found["thread_id"] == secret
         assert SECRET in found["snippet"]

@@ -427,6 +427,11 @@ async def test_the_command_line_asks_a_gateway(served: tuple[Running, Tokens]) -
         with pytest.raises(RunStopped) as raised:
             await program
         assert raised.value.by == "ann"
+
+        async def is_stored() -> bool:
+            return (await http.get("/v1/threads/chat")).status_code == 200
+
+        await until(is_stored)
         done = await commanded(gateway.settings, "answer", "chat", "none", "true", "--gateway", gateway.url, **given)
         assert done.returncode == 2
         assert "nothing of it waits for the answer" in done.stderr

@@ -89,6 +89,15 @@ async def test_an_upload_is_published_as_it_comes(http: httpx.AsyncClient, gatew
     }
 
 
+async def test_what_a_whole_body_took_is_unknown(http: httpx.AsyncClient, gateway_settings: Settings) -> None:
+    """A file that is uploaded at once says nothing of the time at which a model spoke."""
+    assert (await post(http, sse(talk(300)))).status_code == 200
+    found = await envelopes(gateway_settings)
+    assert len({envelope["ts"] + dt for envelope in found for dt in envelope.get("dt", [0])}) == 1
+    (turn,) = assemble(DIALECTS["vercel-ai"], found)[0]
+    assert turn["timings"] == [{"ttft_ms": None, "duration_ms": None}]
+
+
 async def test_the_same_again_changes_nothing(http: httpx.AsyncClient, gateway_settings: Settings) -> None:
     events = talk(30)
     for _ in range(2):

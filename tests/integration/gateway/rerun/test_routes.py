@@ -145,4 +145,4 @@ async def test_by_default_nobody_may(settings: Settings) -> None:
             404,
             405,
         )
-        assert (await http.get("/static/features.json")).json() == {"rerun": False}
+        assert (await http.get("/static/features.json")).json() == {"rerun": False, "share": False}

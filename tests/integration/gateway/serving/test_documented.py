@@ -52,7 +52,9 @@ def is_endless(line: str) -> bool:
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the lines are typed with curl")
 async def test_each_line_does_what_it_says(gateway: Running, tmp_path: Path) -> None:
     async with await ThreadStore.open(gateway.settings.store_url) as store:
-        await write_turns(store, [make_record("chat-42")])
+        said = make_record("chat-42")
+        said["turn"]["meta:turn_id"] = said["turn_id"]
+        await write_turns(store, [said])
     endless = [line for line in LINES if is_endless(line)]
     last = [line for line in LINES if "-X DELETE" in line]
     for line in [one for one in LINES if one not in endless + last]:

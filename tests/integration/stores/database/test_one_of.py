@@ -50,5 +50,7 @@ async def test_sqlite_looks_them_up(tmp_path: Path, rows: int) -> None:
 
 
 def test_columns_keep_their_order() -> None:
-    query = select(column("x", Integer())).where(row_one_of((column("b", Text()), column("a", Integer())), [("t", 1)]))
-    assert "(b, a) IN" in str(query.compile(dialect=sqlite.dialect()))
+    columns = (column("b", Text()), column("a", Integer()))
+    for rows, condition in (([("t", 1), ("u", 2)], "(b, a) IN"), ([("t", 1)], "b = ? AND a = ?"), ([], "(b, a) IN")):
+        query = select(column("x", Integer())).where(row_one_of(columns, rows))
+        assert condition in str(query.compile(dialect=sqlite.dialect()))

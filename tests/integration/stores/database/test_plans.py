@@ -39,12 +39,14 @@ from pipeline.stores.search.threads import list_threads
 from pipeline.stores.search.write import index_some
 from pipeline.stores.threads import agents_and_requests, pages
 from pipeline.stores.threads.agents_and_requests import request_bodies
+from pipeline.stores.threads.datasets import add_turns, chosen_in, datasets_of, leave_datasets, turns_of
 from pipeline.stores.threads.feedback import ReceivedFeedback, add_feedback, feedback_of, forget_feedback, names_of
 from pipeline.stores.threads.list_statements import ListQuery
 from pipeline.stores.threads.pages import PageWanted, read_page
 from pipeline.stores.threads.reading import (
     WaitingWanted,
     all_documents,
+    answered_live,
     erased_among,
     find_threads,
     read_records,
@@ -55,6 +57,7 @@ from pipeline.stores.threads.reading import (
     thread_summary,
     waiting_threads,
 )
+from pipeline.stores.threads.steps import tools_called
 from pipeline.stores.turns import compare_turns, write_turns
 from pipeline.stores.usage.query import usage_report
 from pipeline.stores.usage.report import UsageQuery
@@ -76,7 +79,7 @@ TURNS: Final = 30_000  # of as many threads, over 300 hours, of 50 tenants and 6
 GROWING: Final = {
     *("threads", "turns", "thread_agents", "links", "usage", "usage_sums", "turn_words", "erased"),
     *("holds", "expired", "notices", "webhook_deliveries", "requests", "request_values", "request_members"),
-    *("turn_requests", "feedback", "audit", "views"),
+    *("turn_requests", "feedback", "audit", "views", "dataset_turns"),
 }
 ASKED: Final = json.dumps(
     {**dict.fromkeys(("turn_id", "run_id", "agent_id", "agent_name", "dialect", "since")), "asked": []}
@@ -118,6 +121,8 @@ FILL: Final = (
     f"""INSERT INTO audit (at, who, token, address, action, subject, tenant, outcome)
     SELECT {AT}, 'ann', '', '', 'thread.erase', 'thread-' || n, 't' || n % 50, 'done' FROM numbers n""",
     """INSERT INTO views SELECT 'v' || n, 'ann', 't' || n % 50, 'mine', '#/threads', false, n, 'ann' FROM numbers n""",
+    """INSERT INTO dataset_turns SELECT 'd' || n, 't' || n % 50, 'set ' || n % 7, n, 'thread-' || n, 'turn', n
+    FROM numbers n""",
     """INSERT INTO expired SELECT 'gone-' || n, '["x", null]', 0, 0, 0, n FROM numbers n""",
     """INSERT INTO requests
     SELECT 1000 + n, decode(md5(n::text), 'hex'), decode(md5(n::text), 'hex'), 't' || n % 50, '{}' FROM numbers n""",
@@ -211,6 +216,12 @@ async def erase(store: ThreadStore) -> None:
     await delete_thread(store, KEY, BUDGETS)
 
 
+async def leave(store: ThreadStore) -> None:
+    """Of a tenant that has data sets: where statistics know of none, its index is as cheap as the thread's."""
+    async with store.writing() as connection:
+        await leave_datasets(connection, [ThreadKey.of(thread_uuid("chat")[0], "t7")], "")
+
+
 async def comment(store: ThreadStore) -> None:
     comments: list[Any] = [
         {"v": 1, "thread_id": key.thread_id, "id": "one", "name": "helpful", "value": 1, "at": NOW}
@@ -254,6 +265,7 @@ QUESTIONS: Final[Mapping[str, tuple[Callable[[ThreadStore], Awaitable[Any]], str
     "a thread, piece by piece": (lambda s: pages.read_whole(s, KEY), "turns_in_time"),
     "a thread's records": (lambda s: read_records(s, KEY), "turns_named"),
     "a run's events": (lambda s: run_events(s, KEY), "turns_named"),
+    "when a thread's responses came": (lambda s: answered_live(s, KEY), "turns_named"),
     "all threads with their turns": (lambda s: read(all_documents(s, ListQuery(tenant=""))), "threads_named"),
     "usage to be priced again": (lambda s: read(reprice(s, START, START + HOUR, dry_run=False)), "usage_at"),
     "links into a thread": (lambda s: read_thread(s, KEY), "links_source"),
@@ -321,6 +333,20 @@ QUESTIONS: Final[Mapping[str, tuple[Callable[[ThreadStore], Awaitable[Any]], str
     "the entries of an hour": (lambda s: audit_between(s, NOW - 1000, NOW), "audit_at"),
     "entries that are too old": (lambda s: expire_audit(s, NOW), "audit_at"),
     "the saved views of a tenant": (lambda s: views_of(s, "ann", "t7"), "views_tenant"),
+    "the data sets of a tenant": (lambda s: datasets_of(s, "t7"), "dataset_turns_number"),
+    "a page of a data set": (lambda s: turns_of(s, "t7", "set 3", 0, 50), "dataset_turns_number"),
+    "which turns of a thread are in a data set": (
+        lambda s: chosen_in(s, KEY, "set 3", {"turns": [{"meta:turn_id": "turn"}]}),
+        "dataset_turns_pkey",
+    ),
+    "the data sets that a deleted thread leaves": (leave, "dataset_turns_thread"),
+    "a turn that is added to a data set": (lambda s: add_turns(s, KEY, "set 3", None, NOW), "dataset_turns_pkey"),
+    "threads of a data set of a tenant": (
+        lambda s: list_threads(s, 50, None, ListQuery(tenant="t7", dataset="set 3")),
+        "dataset_turns_number",
+    ),
+    "which tools the newest turns call": (lambda s: tools_called(s, ListQuery()), "turns_pkey"),
+    "which tools a tenant's newest turns call": (lambda s: tools_called(s, ListQuery(tenant="t7")), "turns_pkey"),
     "a thread that is deleted": (erase, "turns_named"),
     "a thread that expires": (lambda s: expire(s, [GONE], KEPT, NOW), "turns_named"),
 }

@@ -26,6 +26,7 @@ from pipeline.stores.keeping.erasure import erase
 from pipeline.stores.keeping.holding import held_threads, hold_thread, release_thread
 from pipeline.stores.keeping.tenant_erasure import erase_tenant, what_is_left
 from pipeline.stores.outbound.deliveries import add_webhook, all_webhooks, drop_webhook, rotate_webhook
+from pipeline.stores.threads.datasets import add_turns, datasets_of, take_out
 from pipeline.stores.threads.feedback import ReceivedFeedback, add_feedback, feedback_of
 from pipeline.stores.threads.reading import erased_among
 from pipeline.stores.turns import write_turns
@@ -107,6 +108,7 @@ async def state(store: ThreadStore) -> dict[str, Any]:
     return {
         "tokens": [(token.name, token.digest, token.old, token.tenant) for token in await all_tokens(store)],
         "views": [one for tenant in (None, "acme") for one in await views_of(store, "ann", tenant)],
+        "datasets": await datasets_of(store, None),
         "webhooks": [(one.id, one.secrets, one.tenant) for one in await all_webhooks(store, 5)],
         "held": await held_threads(store),
         "erased": await erased_among(store, chats),
@@ -154,6 +156,9 @@ async def test_what_happened_since_the_backup_is_right_after_a_restore(
         for name, tenant in (("kept", None), ("dropped", None), ("theirs", "acme")):
             await add_view(store, view(name, tenant), 10)
             await add_webhook(store, hook(name, tenant))
+        for chat in ("chat0", "chat1", "chat2"):
+            await add_turns(store, key(chat), "golden", None, 1)
+        await add_turns(store, key("chat1", "acme"), "theirs", None, 1)
         await said(store, "chat0", "changed", 1)
         await said(store, "chat0", "withdrawn", 1)
         await said(store, "never stored", "theirs", 1, "acme")
@@ -174,6 +179,8 @@ async def test_what_happened_since_the_backup_is_right_after_a_restore(
             await hold_thread(store, key("chat0"))
             await erase(settings, store, key("chat2"), "ann")
             await erase(settings, store, key("chat5"), "ann")  # never stored
+            await take_out(store, key("chat1"), "golden", None)
+            await add_turns(store, key("chat3"), "golden", None, 2)
             await drop_view(store, "dropped")
             await drop_webhook(store, "dropped")
             await rotate_webhook(store, "kept", "whsec_second", 2, 3)
@@ -186,6 +193,7 @@ async def test_what_happened_since_the_backup_is_right_after_a_restore(
             assert len(await waiting_facts(store)) > 10
             await sent(store, settings)
         assert before["turns"] == 3
+        assert [(one.name, one.turns) for one in before["datasets"]] == [("golden", 2)]
         assert {key("chat2"), key("chat5"), key("chat2", "acme"), key("chat0", STRANGE)} <= before["erased"]
 
         restored = settings.model_copy(update={"store": backup})

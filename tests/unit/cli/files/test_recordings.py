@@ -100,6 +100,7 @@ def test_copies_are_other_runs_in_other_threads(tmp_path: Path) -> None:
             "vercel-ai",
             [": line 2: 'a' is no event of vercel-ai, nor is any other here"],
         ),
+        ('{"a":1}\n', "openai-chat", [": line 1: this is no event of openai-chat, nor is any other here"]),
         (
             SSE.replace("data: [DONE]", ""),
             "pydantic-ai",
@@ -174,6 +175,14 @@ def test_a_binary_file_with_a_wrong_frame_is_not_published() -> None:
     file = CORPUS / "wires" / "bedrock" / "bad-crc-frames.bin"
     what = read(file, None, {})
     assert (what.recordings, what.problems) == ((), (f"{file}: a frame has a wrong checksum",))
+
+
+def test_the_context_of_a_stream_is_no_stream(tmp_path: Path) -> None:
+    context = tmp_path / "file.sse.run.json"
+    context.write_text('{"dialect": "vercel-ai"}')
+    assert read(context, None, {}).problems == (
+        f"{context}: a run's context, not its stream: name {tmp_path}/file.sse",
+    )
 
 
 def test_a_dialect_that_is_none(tmp_path: Path) -> None:

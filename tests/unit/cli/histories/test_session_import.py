@@ -48,9 +48,13 @@ class Store:
     def __init__(self) -> None:
         self.runs: list[Out] = []
         self.threads: dict[str, dict[str, int]] = {}
+        self.live: dict[str, list[int]] = {}
 
     async def stored(self, thread: str) -> Mapping[str, int]:
         return dict(self.threads.get(thread, {}))
+
+    async def answered(self, thread: str) -> list[int]:
+        return self.live.get(thread, [])
 
     def run(self, opened: RunOpened, dialect: str, first_seq: int) -> Out:
         self.runs.append(Out(opened, first_seq))
@@ -130,6 +134,31 @@ def test_again_changes_nothing(tmp_path: Path) -> None:
     reading = run_import(store, tmp_path)
     assert store.taken() == []
     assert (reading.counts.new, reading.counts.known) == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("second", "handed_on"),
+    [(0.9, 2), (1, 1), (1.5, 1), (3.1, 1), (5.1, 2)],
+    ids=["before", "at its question", "before its answer", "during the next run", "behind both"],
+)
+def test_a_run_during_which_a_response_was_captured_is_stored(tmp_path: Path, second: float, handed_on: int) -> None:
+    claude, store = conversation(), Store()
+    claude.write(tmp_path)
+    store.live[claude.session] = [int((claude.began.timestamp() + second) * 1000)]
+    counts = run_import(store, tmp_path).counts
+    assert len(store.taken()) == handed_on
+    assert (counts.new, counts.known) == (handed_on, 2 - handed_on)
+
+
+def test_what_a_captured_run_goes_on_with_is_not_handed_on(tmp_path: Path) -> None:
+    claude, store = conversation(), Store()
+    claude.write(tmp_path)
+    store.live[claude.session] = [int((claude.began.timestamp() + second) * 1000) for second in (2, 4)]
+    run_import(store, tmp_path)
+    claude.result("t1")
+    claude.write(tmp_path)
+    run_import(store, tmp_path)
+    assert store.taken() == []
 
 
 def test_what_comes_behind_a_stored_run_is_a_run_that_continues_it(tmp_path: Path) -> None:

@@ -136,6 +136,16 @@ def test_differences_from_the_catalog() -> None:
     ]
 
 
+def test_topics_of_another_prefix_are_named_before_anybody_makes_new_ones() -> None:
+    changes = [Change(topic.full_name("turnmil"), "create", "") for topic in CATALOG]
+    (finding,) = topic_findings("turnmil", LIMITS, [], changes, 1, ["turnmill"])
+    assert (finding.level, finding.seen) == ("error", "none of turnmil.* is there, but others are: turnmill.*")
+    assert "TURNMILL_TOPIC_PREFIX" in (finding.advice or "")
+    assert "turnmill topics apply" in (finding.advice or "")
+    (finding,) = topic_findings("turnmil", LIMITS, [], changes, 1, ["a", "b", "c", "d"])
+    assert finding.seen.endswith("others are: a.*, b.*, c.* …")
+
+
 def test_closed_runs_must_be_remembered_for_the_dedupe_window() -> None:
     (finding,) = state_finding(PREFIX, LIMITS, topics(found(STATE, retention_ms="60000")))
     assert finding.level == "warning"

@@ -113,6 +113,25 @@ def test_small_facts() -> None:
     assert usage_line(None) == ""
 
 
+def test_versions_are_marked_once_a_run() -> None:
+    def run(name: str, *, number: int | None = None) -> list[dict[str, Any]]:
+        mark: dict[str, Any] = {"run": name, "follows": None}
+        if number is not None:
+            mark["version"] = {"number": number, "of": 2, "first": "run-1"}
+        user = {"turn_type": "user", "parts": [{"part_kind": "user-prompt", "content": name}]}
+        agent = {"turn_type": "agent", "agent_id": "a1"}
+        return [{**turn, "meta:run_id": name, "meta:branch": mark} for turn in (user, agent)]
+
+    turns = [*run("run-1", number=1), *run("run-2", number=2), *run("run-3")]
+    lines = [line.rstrip(" ─") for line in rendered(thread(*turns))]
+    answer = "Weather agent"
+    assert lines[2:] == [
+        *("version 1 of 2", "user", "  run-1", answer),
+        *("version 2 of 2", "user", "  run-2", answer),
+        *("user", "  run-3", answer),
+    ]
+
+
 def test_runs_stand_behind_the_run_that_started_them() -> None:
     def turn(run_id: str, parent: str | None = None) -> dict[str, Any]:
         about = {"meta:parent": {"run_id": parent}} if parent else {}

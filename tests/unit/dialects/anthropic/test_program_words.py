@@ -10,6 +10,7 @@ from topics.json_text import Fields
 REMINDER = "<system-reminder>\nToday's date is 2026-11-28.\n</system-reminder>"
 SUGGEST = "[SUGGESTION MODE: Suggest what the user might naturally type next into Claude Code.]"
 COMPACT = "CRITICAL: Respond with TEXT ONLY. Do NOT call any tools."
+TITLE = "<session>\nWeather?\n</session>\n\nWrite the title in the language the user wrote in."
 SUMMARY = "This session is being continued from a previous conversation that ran out of context."
 
 
@@ -64,6 +65,14 @@ def test_a_run_of_such_a_call_alone() -> None:
     assert (status(got), got.records[-1]["lineage"], got.export("anthropic")) == ("complete", {"beside": True}, [])
 
 
+def test_a_title_is_asked_for_before_the_conversation() -> None:
+    """As Claude Code 2.1.197 does, with the session's id: the conversation is named by what its user says."""
+    got = run(request(user(TITLE)), *answer("m1", '{"title": "Weather"}'), end="complete")
+    assert got.user_turns == []
+    assert [message["meta:purpose"] for message in got.messages("response")] == ["title"]
+    assert (status(got), got.records[-1]["lineage"]) == ("complete", {"beside": True})
+
+
 def test_a_compacted_history_repeats_nothing() -> None:
     commands = "<command-name>/compact</command-name>", "<local-command-stdout>Compacted</local-command-stdout>"
     history = [user(SUMMARY), model("Sunny."), user(REMINDER, *commands, "What else?")]
@@ -71,7 +80,7 @@ def test_a_compacted_history_repeats_nothing() -> None:
     assert said(got) == [["Sunny."], ["What else?"], ["Rain."]]
 
 
-@pytest.mark.parametrize("words", ["<system-reminder> is a tag", "Do you know [SUGGESTION MODE: …?", ""])
+@pytest.mark.parametrize("words", ["<system-reminder> is a tag", "<session>\n", "Do you know [SUGGESTION MODE: …?", ""])
 def test_what_the_user_writes_about_it_is_theirs(words: str) -> None:
     got = run(request({"role": "user", "content": f"{words}Weather?"}), *answer("m1", "Sunny."), end="complete")
     assert got.user_turns[0]["parts"][0]["content"] == f"{words}Weather?"

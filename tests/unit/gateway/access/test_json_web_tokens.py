@@ -75,10 +75,11 @@ async def refusal(of: JwtVerifier, text: str) -> str:
 
 async def test_a_good_token_says_who_may_do_what(issuer: Issuer) -> None:
     mine = verifier(issuer)
-    assert await mine.verify(token(scope="read turnmill:publish x")) == Claims(
-        "acme/u1", ("read", "publish", "x"), "acme", (ISSUER, "u1")
+    end = int(time.time()) + 600
+    assert await mine.verify(token(scope="read turnmill:publish x", exp=end)) == Claims(
+        "acme/u1", ("read", "publish", "x"), "acme", (ISSUER, "u1"), end * 1000
     )
-    assert await mine.verify(token(scope=["admin"], kid=None)) == Claims("acme/u1", ("admin",), "acme", (ISSUER, "u1"))
+    assert (await mine.verify(token(scope=["admin"], kid=None))).scopes == ("admin",)
     assert (await mine.verify(token(scope=None))).scopes == ()
     assert issuer.asked == 1, "keys are held"
 

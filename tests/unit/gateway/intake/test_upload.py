@@ -24,7 +24,7 @@ class Run:
         self.ended: str | None = None
         self._batch = MicroBatch(IDENTITY)
 
-    async def send(self, event: dict[str, Any]) -> None:
+    async def send(self, event: dict[str, Any], *, at: int | None = None) -> None:
         self._batch.add(event, 0)
         self.events.append(event)
 

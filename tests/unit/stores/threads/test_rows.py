@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pipeline.stores.database.packing import unpacked
-from pipeline.stores.threads.rows import record_of, record_rows
+from pipeline.stores.threads.rows import prompt, record_of, record_rows
 from pipeline.turns.thread_document import digest
 from tests.support.turn_records import make_record
 from topics import json_text, turn_record
@@ -77,3 +77,18 @@ def test_requests_of_a_foreign_record_may_be_anything(requests: Any) -> None:
     rows = record_rows({**make_record(), "requests": requests})
     assert rows.requests == {}
     assert "requests" not in record_of(rows.turn["record"])
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        (["<environment_context>\n<cwd>/w</cwd>\n</environment_context>", "Why is it slow?"], "Why is it slow?"),
+        (["<system-reminder>Be brief.</system-reminder>", "<b>bold</b> is what?"], "<b>bold</b> is what?"),
+        (["<p>Only this.</p>"], "<p>Only this.</p>"),
+        (["<p>Never closed.", "More."], "<p>Never closed."),
+        ([" ", "Hi"], "Hi"),
+    ],
+)
+def test_what_an_agent_puts_before_the_question_is_not_the_prompt(said: list[str], shown: str) -> None:
+    parts = [{"part_kind": "text", "content": text} for text in said]
+    assert prompt({"turn_type": "user", "parts": parts}) == shown

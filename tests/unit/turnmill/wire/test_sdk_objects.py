@@ -64,11 +64,29 @@ def test_chunks_of_its_adapters() -> None:
     assert pydantic_ai_event(Chunk(tool_call_id="c")) == {"type": "tool-input-start", "toolCallId": "c"}
 
 
-@pytest.mark.parametrize("usage", [{"input_tokens": 3}, lambda: {"input_tokens": 3}])
-def test_the_result_holds_the_messages_of_its_run_only(usage: Any) -> None:
+class Used(dict[str, int]):
+    """As Pydantic AI 2 has it: calling it, as its version 1 wants, is deprecated."""
+
+    def __call__(self) -> "Used":
+        raise DeprecationWarning("'usage' is a property, not a method")
+
+
+class ResultOfVersion1(SimpleNamespace):
+    def usage(self) -> dict[str, int]:
+        return {"input_tokens": 3}
+
+
+class ResultOfVersion2(SimpleNamespace):
+    @property
+    def usage(self) -> Used:
+        return Used(input_tokens=3)
+
+
+@pytest.mark.parametrize("version", [ResultOfVersion1, ResultOfVersion2])
+def test_the_result_holds_the_messages_of_its_run_only(version: type[SimpleNamespace]) -> None:
     message = {"kind": "response", "parts": []}
     output = SimpleNamespace(a=1)
-    result = SimpleNamespace(usage=usage, new_messages_json=lambda: json.dumps([message]), run_id="r", output=output)
+    result = version(new_messages_json=lambda: json.dumps([message]), run_id="r", output=output)
     event = pydantic_ai_event(SimpleNamespace(event_kind="agent_run_result", result=result))
     told = event["result"]
     assert event["event_kind"] == "agent_run_result"

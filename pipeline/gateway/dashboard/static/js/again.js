@@ -2,19 +2,9 @@
 // and the new one, side by side. The key is in the field and in the request, and nowhere else.
 
 import * as api from "./api.js";
+import { sideBySide } from "./compare.js";
 import { fill, h, icon } from "./dom.js";
-import { dollars, duration, exact } from "./format.js";
 import { person } from "./person.js";
-
-const ROWS = [
-  ["Model", (one) => one.model ?? "–"],
-  ["Status", (one) => [one.status, one.problem].filter(Boolean).join(": ")],
-  ["Words", (one) => one.text || "–"],
-  ["Tools", (one) => one.tools.join(", ") || "–"],
-  ["Tokens", (one) => [one.input_tokens, one.output_tokens].map(exact).join(" → ")],
-  ["Cost", (one) => (one.cost_usd === null ? "no price known" : dollars(one.cost_usd))],
-  ["Time", (one) => duration(one.duration_ms)],
-];
 
 /**
  * -> a function: turn -> the fold in which its model is asked again; the same element each time, so that nothing typed
@@ -65,7 +55,7 @@ function againView(turn, name, view) {
       const path = api.url(`${view.place}/rerun`, view.whose);
       const pair = await api.send("POST", path, body, view.signal, { "Turnmill-Provider-Key": key.value });
       status.textContent = "";
-      fill(answers, sideBySide(pair, view.page.address));
+      fill(answers, answered(pair, view.page.address));
       if (pair.run_id) view.page.look();
     } catch (error) {
       status.textContent = error.message;
@@ -88,13 +78,9 @@ function parsed(name, field) {
   }
 }
 
-function sideBySide({ before, after, run_id: run }, address) {
+function answered(pair, address) {
   return [
-    h(
-      "table.said-table", { "aria-label": "Both answers" },
-      h("thead", h("tr", h("td"), h("th", { scope: "col" }, "before"), h("th", { scope: "col" }, "after"))),
-      h("tbody", ROWS.map(([name, cell]) => h("tr", h("th", { scope: "row" }, name), h("td", cell(before)), h("td", cell(after))))),
-    ),
-    run && h("p.small", h("a", { href: address(run) }, "To the new version"), h("span.muted", ", once it is stored")),
+    sideBySide("Both answers", ["before", "after"], [pair.before, pair.after]),
+    pair.run_id && h("p.small", h("a", { href: address(pair.run_id) }, "To the new version"), h("span.muted", ", once it is stored")),
   ];
 }

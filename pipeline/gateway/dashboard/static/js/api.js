@@ -28,9 +28,8 @@ export class Problem extends Error {
   }
 }
 
-async function request(path, options = {}) {
+async function request(path, options = {}, mine = token.get()) {
   const headers = { ...options.headers };
-  const mine = token.get();
   if (mine) headers.Authorization = `Bearer ${mine}`;
   if (options.method) headers["X-Turnmill"] = "1"; // what a page of another origin can't send with a session's cookie
   let answer;
@@ -69,6 +68,11 @@ export function threadsAddress(like) {
 
 export async function json(path, query, signal) {
   return (await request(url(path, query), { signal })).json();
+}
+
+/** JSON for the bearer of another token. */
+export async function bearing(secret, path, signal) {
+  return (await request(path, { signal }, secret)).json();
 }
 
 /** Sends a JSON body, or none; returns the JSON of the answer, null where it has none. */

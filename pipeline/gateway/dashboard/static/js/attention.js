@@ -26,19 +26,19 @@ export function attention(only, signal, silent, trouble) {
   async function look() {
     while (!signal.aborted) {
       if (!document.hidden) {
-        try {
-          const [on, runs, threads] = await Promise.all([
-            api.json("/v1/alerts", { tenant: only.tenant }, signal), ask({ status: "open", silent: true }), ask({ status: "waiting" }),
-          ]);
-          alerts.show(on.alerts);
+        const answers = await Promise.allSettled([
+          api.json("/v1/alerts", { tenant: only.tenant }, signal), ask({ status: "open", silent: true }), ask({ status: "waiting" }),
+        ]);
+        if (signal.aborted) return;
+        const [on, runs, threads] = answers.map((answer) => answer.value); // undefined for what is not known now
+        if (on) alerts.show(on.alerts);
+        if (runs) {
           silent(new Set(runs.map(keyOf)));
           hanging.show(runs);
-          waiting.show(threads);
-          trouble(null);
-        } catch (error) {
-          if (signal.aborted) return;
-          trouble(error.status === 0 ? null : error.message);
         }
+        if (threads) waiting.show(threads);
+        const error = answers.find((answer) => answer.reason)?.reason;
+        trouble(error?.status ? error.message : null);
       }
       await new Promise((resolve) => setTimeout(resolve, EVERY));
     }

@@ -35,9 +35,9 @@ export function cost(value, unpriced) {
   return value ? `${dollars(value)} +` : "no price known";
 }
 
-/** Milliseconds -> 320 ms, 2.4 s, 3 min 5 s, 2 h 10 min. */
+/** Milliseconds -> 320 ms, 2.4 s, 3 min 5 s, 2 h 10 min; – below 0, of times that contradict each other. */
 export function duration(ms) {
-  if (ms === null || ms === undefined || Number.isNaN(ms)) return "–";
+  if (ms === null || ms === undefined || !(ms >= 0)) return "–";
   if (ms < 1000) return `${Math.round(ms)} ms`;
   const seconds = ms / 1000;
   if (seconds < 10) return `${one.format(seconds)} s`;

@@ -60,12 +60,13 @@ function judgedView(turn, message, said, view) {
   const say = async (value) => {
     const name = own?.id ?? crypto.randomUUID?.() ?? String(Math.random()).slice(2);
     const body = { id: name, name: NAME, value, ...about, ...(value !== null && words.value && { comment: words.value }) };
+    remember(key, name); // before it is sent: whoever reloads the page at once may still take it back
     try {
       await api.send("POST", api.url(`${view.place}/feedback`, { tenant: view.tenant }), body, view.signal);
       own = value === null ? null : body;
       sent.set(key, body);
       if (words.value === (body.comment ?? "") || value === null) typed.delete(key);
-      remember(key, own?.id);
+      if (value === null) remember(key, null);
       problem.textContent = "";
     } catch (error) {
       problem.textContent = error.message;

@@ -3,6 +3,7 @@
 import { send, token, whenRefused } from "./api.js";
 import { audit } from "./audit.js";
 import { budgets } from "./budgets.js";
+import { dataset, datasets } from "./datasets.js";
 import { deadLetters } from "./dead_letters.js";
 import { fill, h } from "./dom.js";
 import { shortcuts } from "./keys.js";
@@ -10,6 +11,7 @@ import { overview } from "./overview.js";
 import { person } from "./person.js";
 import { pipeline } from "./pipeline.js";
 import { search } from "./search.js";
+import { sharedThread } from "./shared.js";
 import { signIn } from "./sign_in.js";
 import { themeButton } from "./theme.js";
 import { thread } from "./thread.js";
@@ -26,6 +28,9 @@ const VIEWS = [
   [/^\/threads$/, "threads", threads],
   [/^\/threads\/(.+)$/, "threads", thread],
   [/^\/search$/, "threads", search],
+  [/^\/shared\/(.+)$/, "shared", sharedThread],
+  [/^\/datasets$/, "datasets", datasets],
+  [/^\/datasets\/(.+)$/, "datasets", dataset],
   [/^\/pipeline$/, "pipeline", pipeline],
   [/^\/dead-letters$/, "dead-letters", deadLetters],
   [/^\/budgets$/, "budgets", budgets],
@@ -33,7 +38,7 @@ const VIEWS = [
   [/^\/audit$/, "audit", audit],
 ];
 const SAVED = new Set([overview, threads, search]); // those whose filters can be saved
-const TITLES = { overview: "Overview", threads: "Threads", pipeline: "Pipeline", "dead-letters": "Dead letters", budgets: "Budgets and webhooks", tokens: "Tokens", audit: "Audit" };
+const TITLES = { overview: "Overview", threads: "Threads", datasets: "Data sets", pipeline: "Pipeline", "dead-letters": "Dead letters", budgets: "Budgets and webhooks", tokens: "Tokens", audit: "Audit" };
 
 let view = null; // AbortController of what is shown
 let shown = null; // its path
@@ -53,6 +58,7 @@ function show() {
   signOut.hidden = !token.get() && !person.signedIn();
   const focused = document.activeElement?.dataset?.focus; // what was chosen in this view is drawn anew
   main.className = "";
+  document.body.classList.toggle("alone", name === "shared"); // whoever has only a link can go nowhere else
   draw(main, view.signal, new URLSearchParams(query ?? ""), state, match?.[1] && decoded(match[1]));
   if (SAVED.has(draw)) main.querySelector(".controls")?.after(savedViews(view.signal));
   if (shown !== null && shown !== path) {
@@ -82,6 +88,7 @@ function nothing(element) {
 }
 
 whenRefused((problem, used) => {
+  if (document.body.classList.contains("alone")) return;
   if (used === token.get() && !document.getElementById("sign-in")) {
     view?.abort();
     state(null);

@@ -7,6 +7,7 @@ import { cost, count, duration } from "./format.js";
 /** Steps of a turn's usage -> element. A step begins where the one before has ended: tools run in its waiting time. */
 export function stepsView(steps) {
   const lengths = steps.map((step) => step.duration_ms ?? 0);
+  const took = steps.some((step) => step.duration_ms !== null);
   const whole = lengths.reduce((sum, one) => sum + one, 0) || 1;
   const spent = cost(steps.reduce((sum, step) => sum + (step.cost_usd ?? 0), 0), steps.filter((step) => step.cost_usd === null).length);
   let from = 0;
@@ -18,7 +19,7 @@ export function stepsView(steps) {
     return h(
       "li",
       h("span.num.muted", String(n + 1)),
-      h("span.step-line", { title: `waiting ${duration(waited)}, then streaming ${duration(lengths[n] - waited)}` }, bar),
+      h("span.step-line", { title: step.duration_ms !== null && `waiting ${duration(waited)}, then streaming ${duration(lengths[n] - waited)}` }, bar),
       h("span.num", step.duration_ms === null ? "" : duration(lengths[n])),
       h("span.num.muted", `${count(step.input_tokens)} → ${count(step.output_tokens)}`),
       step.cost_usd === null && !step.unpriced ? h("span.num.muted", "–") : costView(step, { what: "span.num.muted" }),
@@ -27,7 +28,7 @@ export function stepsView(steps) {
   });
   return h(
     "details.fold.steps",
-    h("summary", h("b", `${steps.length} steps`), h("span.muted.cut", `${duration(whole)}, ${spent}`)),
+    h("summary", h("b", `${steps.length} steps`), h("span.muted.cut", took ? `${duration(whole)}, ${spent}` : spent)),
     h("ol", { "aria-label": "Steps: time, tokens, cost" }, rows),
     h("p.muted.small", "The faint part of a line is the wait for the first token, tools included."),
   );

@@ -7,11 +7,14 @@ import { judgedIn } from "./judged.js";
 import { asMarkdown } from "./as_markdown.js";
 import { copyButton, foldButton, saveButton } from "./buttons.js";
 import { questions } from "./control.js";
+import { comparedIn } from "./compare.js";
+import { addingTo } from "./datasets.js";
 import { costView } from "./cost.js";
 import { fill, h } from "./dom.js";
 import { finder } from "./find.js";
 import { count, dollars, many, moment, nameOf } from "./format.js";
 import { liveRuns } from "./live.js";
+import { sharing } from "./share.js";
 import { showTree } from "./sub_agents.js";
 import { turnsView } from "./timeline.js";
 import { hold, nested, reveal, showTurns, turnView } from "./turn_view.js";
@@ -36,8 +39,9 @@ export async function thread(main, signal, query, state, id) {
   const live = h("div.live");
   const asked = questions(id, whose, signal);
   const aside = h("aside.side", { "aria-label": "Sub-agents" });
+  const adding = addingTo(place, whose, signal);
   const find = finder(turns, everything, signal);
-  fill(main, h("p.crumbs", h("a", { href: "#/threads" }, "Threads"), " / ", h("span.cut", id)), head, h("div.thread", h("div", message, overview, earlier, turns, later, asked.element, live), aside));
+  fill(main, h("p.crumbs", h("a", { href: "#/threads" }, "Threads"), " / ", h("span.cut", id)), head, h("div.thread", h("div", message, adding(null, "the whole thread"), sharing(place, whose, signal), overview, earlier, turns, later, asked.element, live), aside));
 
   const page = {
     address: (run) => api.threadAddress(encodeURIComponent(id), whose.tenant, { branch: run }),
@@ -45,9 +49,10 @@ export async function thread(main, signal, query, state, id) {
     look: () => SOON.forEach((wait) => setTimeout(() => signal.aborted || load(), wait)),
   };
   const again = await againIn(place, whose, page, signal);
+  const compared = comparedIn(place, whose, signal);
   let loading = null;
   let once = false; // more to load
-  let extending = false;
+  let extending = null;
   const open = liveRuns(id, whose, live, signal, state, () => load()); // a run has ended: its turn is stored soon
   await load();
   const target = linked && document.getElementById(`turn-${linked}`);
@@ -92,10 +97,15 @@ export async function thread(main, signal, query, state, id) {
     shown.document = { ...found, turns: shown.turns, agents: shown.agents };
   }
 
-  async function extend(side) {
+  /** One page at a time: whoever asks for another one meanwhile waits for this one. */
+  function extend(side) {
+    extending ??= extendOnce(side).finally(() => (extending = null));
+    return extending;
+  }
+
+  async function extendOnce(side) {
     const turn = side === "before" ? shown.previous : shown.next;
-    if (!turn || extending) return;
-    extending = true;
+    if (!turn) return;
     try {
       join(await paged({ [side]: turn }), side);
       show();
@@ -103,8 +113,6 @@ export async function thread(main, signal, query, state, id) {
       if (signal.aborted) return;
       message.textContent = error.message;
       message.classList.add("problem");
-    } finally {
-      extending = false;
     }
   }
 
@@ -162,6 +170,8 @@ export async function thread(main, signal, query, state, id) {
       address: (turn) => address({ branch: here, turn }),
       asked: askedIn(found.turns, tenant, signal),
       again,
+      compared,
+      adding,
       judged: judgedIn(found, place, tenant, signal),
       versions: versionsOf(found.turns, (run) => address({ branch: run })),
     };

@@ -107,8 +107,9 @@ function row(token, made, load, say, signal) {
     { "data-token": token.id },
     h("strong.cut", token.name),
     token.role && h("span.chip.good", `signed in: ${token.role}`),
+    token.thread && h("a.chip", { href: api.threadAddress(encodeURIComponent(token.thread.split("/")[0]), token.tenant ?? "") }, "link to a thread"),
     token.scopes.map((scope) => h("span.chip", scope)),
-    h("span.muted", token.tenant === null ? "all tenants" : token.tenant),
+    h("span.muted", token.tenant ?? (token.thread ? "no tenant" : "all tenants")),
     over && h("span.chip.bad", "expired"),
     h("span.muted.small", { title: inFull(token.made_at) },
       token.used_at === null ? "never used" : `used ${moment(token.used_at)}`,
@@ -116,7 +117,7 @@ function row(token, made, load, say, signal) {
       token.rate !== null && `, ${token.rate} requests a second`,
       token.addresses.length > 0 && `, from ${token.addresses.join(", ")}`),
     h("span.acts",
-      !token.role && act("Rotate", async () => made(await api.send("POST", `${path}/rotate`, null, signal))),
+      !token.role && !token.thread && act("Rotate", async () => made(await api.send("POST", `${path}/rotate`, null, signal))),
       act("Revoke", async () => {
         await api.send("DELETE", path, null, signal);
         load();

@@ -24,7 +24,7 @@ function isBelow(node, wanted) {
   return node.below.some((one) => one === wanted || isBelow(one, wanted));
 }
 
-/** A node of `nested` -> element. `view`: {document, usage, signal, address: turn id -> its link, asked, again, versions: turn -> elements or null; judged: turn, or turn and place of a message, likewise}. */
+/** A node of `nested` -> element. `view`: {document, usage, signal, address: turn id -> its link, asked, again, versions: turn -> elements or null; compared: turn and usage, adding: turn, likewise; judged: turn, or turn and place of a message, likewise}. */
 export function turnView({ turn, below }, view) {
   const id = turn["meta:turn_id"];
   const isUser = turn.turn_type === "user";
@@ -34,7 +34,7 @@ export function turnView({ turn, below }, view) {
     isUser ? "article.turn.user" : "article.turn.agent",
     { "aria-label": name, id: id && `turn-${id}` },
     header(turn, name, agent, view),
-    isUser ? turn.parts.map((part) => partView(part, new Map(), view.signal)) : answer(turn, below, view),
+    isUser ? [turn.parts.map((part) => partView(part, new Map(), view.signal)), view.adding(turn)] : answer(turn, below, view),
   );
 }
 
@@ -55,7 +55,7 @@ function header(turn, name, agent, view) {
 }
 
 function answer(turn, below, view) {
-  const end = turn.completed_at ?? turn.interruption?.interrupted_at;
+  const took = Date.parse(turn.completed_at ?? turn.interruption?.interrupted_at) - Date.parse(turn.started_at);
   const mine = view.usage[turn["meta:turn_id"]];
   const told = mine ?? turn.total_usage;
   const used = told?.input_tokens || told?.output_tokens ? told : null; // a run may say nothing of its tokens
@@ -65,13 +65,15 @@ function answer(turn, below, view) {
     unfinished(turn, view.signal),
     turn.completion_status === "interrupted" && interruption(turn),
     view.again(turn),
+    view.compared(turn, view.usage),
     view.judged(turn),
+    view.adding(turn),
     below.length > 0 && h("div.below", { role: "group", "aria-label": "Sub-agents" }, below.map((one) => turnView(one, view))),
     mine?.steps.length > 1 && stepsView(mine.steps),
     view.steps && timelineView(view.steps, view.request, turn["meta:turn_id"]),
     h(
       "footer",
-      end && h("span", duration(Date.parse(end) - Date.parse(turn.started_at))),
+      took > 0 && h("span", duration(took)), // all of it at one time: how long it took is not known
       used && h("span", { title: `${exact(used.input_tokens)} in, ${exact(used.output_tokens)} out` }, `${count(used.input_tokens)} → ${count(used.output_tokens)} tokens`),
       mine && used && costView(mine, { reason: true }),
       mine?.estimated_tokens > 0 && h("span", { title: ["It broke off before its usage came: an estimate", ...mine.prices].join("; ") }, `≈ ${count(mine.estimated_tokens)} tokens`, mine.estimated_cost_usd !== null && `, ≈ ${dollars(mine.estimated_cost_usd)}`),

@@ -2,7 +2,8 @@
 
 import { h } from "./dom.js";
 
-const versionOf = (turn) => turn["meta:branch"]?.version;
+/** {number, of, first, before?, next?} of a turn, the latter runs; undefined of one that has no other version. */
+export const versionOf = (turn) => turn["meta:branch"]?.version;
 
 /**
  * Turns of one branch -> a function: turn -> the switch between the versions of its run, on the run's first turn; null
