@@ -35,19 +35,12 @@ def is_uuid(value: object) -> bool:
 
 def turn_id(thread_id: str, run_id: str, ordinal: str = "") -> str:
     """Return the UUIDv5 of a turn: of (thread, run), and of its `ordinal` where one run has several turns."""
-    digits = turn_id_bytes(thread_id, run_id, ordinal).hex()
-    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
-
-
-def turn_id_bytes(thread_id: str, run_id: str, ordinal: str = "") -> bytes:
-    """Return the bytes of a `turn_id`."""
     name = f"{run_id}#{ordinal}" if ordinal else run_id
     # RFC 9562, 5.5, as uuid5() does it, without its objects: they are a tenth of what the end of a turn costs.
     thread = bytes.fromhex(thread_id.replace("-", ""))
-    digest = bytearray(sha1(thread + name.encode("utf-8", "backslashreplace"), usedforsecurity=False).digest()[:16])
-    digest[6] = digest[6] & 0x0F | 0x50
-    digest[8] = digest[8] & 0x3F | 0x80
-    return bytes(digest)
+    digits = sha1(thread + name.encode("utf-8", "backslashreplace"), usedforsecurity=False).hexdigest()
+    variant = "89ab"[int(digits[16], 16) & 3]
+    return f"{digits[:8]}-{digits[8:12]}-5{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:32]}"
 
 
 def whole_text(name: str) -> str:

@@ -12,12 +12,14 @@ NOTE: Final = re.compile(
     )""",
     re.VERBOSE,
 )
-# What the program asks on its own, by how that begins and what it contains -> the purpose of the answer.
-PURPOSES: Final = {
-    ("[SUGGESTION MODE:", ""): "suggestion",
-    ("CRITICAL: Respond with TEXT ONLY", ""): "compaction",
-    ("<session>\n", "\n</session>\n\nWrite the title in"): "title",
-}
+# What the program asks on its own, by the purpose of the answer.
+PURPOSE: Final = re.compile(
+    r"""(?P<suggestion>\[SUGGESTION[ ]MODE:) |
+        (?P<compaction>CRITICAL:[ ]Respond[ ]with[ ]TEXT[ ]ONLY) |
+        (?P<title><session>\n(?s:.*)\n</session>\n\nWrite[ ]the[ ]title[ ]in)
+    """,
+    re.VERBOSE,
+)
 
 
 def is_note(text: str) -> bool:
@@ -27,7 +29,9 @@ def is_note(text: str) -> bool:
 
 def purpose_of(messages: Any) -> str | None:
     """Return the purpose of a request whose last message is a program's; None for one of the conversation."""
-    match messages[-1] if isinstance(messages, list) and messages else None:
-        case {"role": "user", "content": str(text) | [{"type": "text", "text": str(text)}]}:
-            return next((why for (a, b), why in PURPOSES.items() if text.startswith(a) and b in text), None)
-    return None
+    last = messages[-1] if isinstance(messages, list) and messages else None
+    content = last.get("content") if isinstance(last, dict) and last.get("role") == "user" else None
+    if isinstance(content, list):
+        content = content[0].get("text") if len(content) == 1 and isinstance(content[0], dict) else None
+    asked = PURPOSE.match(content) if isinstance(content, str) else None
+    return asked and asked.lastgroup

@@ -57,12 +57,9 @@ def said(message: Fields) -> Fields:
 
 def purpose(body: Any) -> str | None:
     """Return the purpose of a call that a program makes beside the conversation."""
-    match body:
-        case {"compaction": dict()}:
-            return "compaction"
-        case {"messages": messages}:
-            return purpose_of(messages)
-    return None
+    if not isinstance(body, dict):
+        return None
+    return "compaction" if isinstance(body.get("compaction"), dict) else purpose_of(body.get("messages"))
 
 
 def _is_note(block: Fields) -> bool:

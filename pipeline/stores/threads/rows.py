@@ -27,7 +27,7 @@ from topics import json_text, turn_record
 from topics.json_text import list_of, object_of
 from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
-from turnmill.identity import trace_thread, turn_id_bytes
+from turnmill.identity import trace_thread, turn_id
 from turnmill.wire.registry import OTEL
 
 FIRST: Final = ("user", "")  # ordinals, as in pipeline.assembly.finish
@@ -94,7 +94,7 @@ def record_rows(record: TurnRecord, value: bytes | None = None, prices: Prices =
     family = {key}
     with suppress(ValueError):  # the thread id of a foreign record may not be a UUID
         for ordinal in FIRST:
-            family.add((thread, turn_id_bytes(record["thread_id"], record["run_id"], ordinal)))
+            family.add((thread, turn_bytes(turn_id(record["thread_id"], record["run_id"], ordinal))))
     rank = rank_of(turn["events"], turn["status"], turn["revision"], turn["digest"])
     return RecordRows(
         thread=thread,
