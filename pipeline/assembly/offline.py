@@ -160,10 +160,10 @@ COPIES: Final[dict[type, Callable[[Any, Memo], Any]]] = {
 
 
 class _Shape(NamedTuple):
-    """The fields of a dataclass, and those that its constructor takes, in their order."""
+    """The fields of a dataclass: those that its constructor takes, in their order, and the rest."""
 
-    names: list[str]
     taken: list[str]
+    rest: list[str]
     frozen: bool
 
 
@@ -174,7 +174,7 @@ def _shape(kind: Any) -> _Shape | None:
     if not is_dataclass(kind):
         return None
     of, frozen = fields(kind), bool(kind.__dataclass_params__.frozen)  # type: ignore[union-attr]  # a class of ours
-    return _Shape([field.name for field in of], [field.name for field in of if field.init], frozen)
+    return _Shape([field.name for field in of if field.init], [field.name for field in of if not field.init], frozen)
 
 
 def _dataclass(value: Any, shape: _Shape, memo: Memo) -> Any:
@@ -182,12 +182,16 @@ def _dataclass(value: Any, shape: _Shape, memo: Memo) -> Any:
 
     A mutable one is added to the memo before its fields are copied, so that they may refer to it.
     """
+    items = [getattr(value, name) for name in shape.taken]
     if shape.frozen:
-        made = type(value)(*[_forked(getattr(value, name), memo) for name in shape.taken])
+        made = type(value)(*[_forked(item, memo) for item in items])
         memo[id(value)] = made
         return made
-    made = type(value)(*[getattr(value, name) for name in shape.taken])
+    made = type(value)(*items)
     memo[id(value)] = made
-    for name in shape.names:
+    for number, item in enumerate(items):
+        if type(item) not in SAME:
+            setattr(made, shape.taken[number], _forked(item, memo))
+    for name in shape.rest:
         setattr(made, name, _forked(getattr(value, name), memo))
     return made
