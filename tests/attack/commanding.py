@@ -162,13 +162,16 @@ async def answered_before(stage: Stage) -> None:
     await stage.publish(begin, key=thread.encode())
     more = {"budgets": json.dumps([{**ASKING, "tokens": 5}]), "gateway_tokens": stage.settings.gateway_tokens}
     token = stage.evil.headers["Authorization"].removeprefix("Bearer ")
+    said: list[str] = []
     async with stage.another_gateway(**more) as url, client(url, token) as evil:
 
         async def taken() -> bool:
             path = f"/v1/threads/{thread}/answers/{budget.question(now_ms())}"
-            return (await evil.post(path, json={"value": True})).status_code == 202
+            answer = await evil.post(path, json={"value": True})
+            said.append(answer.text)
+            return answer.status_code == 202
 
-        await stage.within_progress(taken, lambda: "the run is not open")
+        await stage.within_progress(taken, lambda: f"no answer is taken: {said[-1]}")
         use = {**chat_answer("Hello"), "created": now_ms() // 1000}
         await stage.upload(stage.evil, "used-up", "r1", [use], dialect="openai-chat", end="complete")
 
@@ -181,9 +184,10 @@ async def answered_before(stage: Stage) -> None:
 
 
 ATTACKS: Final = (
+    # Before those that leave a tenant's share of commands full: an answer beyond it is refused.
+    Attack("answered before", "answer a budget's question before it is asked", "use more, unasked", answered_before),
     Attack("answers at a start", "900 answers that a starting gateway reads", "fill it, or delay others", read_again),
     Attack("a stop at a start", "2,100 open answers", "make a starting gateway forget another's stop", forgotten_stop),
-    Attack("answered before", "answer a budget's question before it is asked", "use more, unasked", answered_before),
     Attack("nested answers", "400 answers of empty lists in a list", "fill the gateway's memory", nested),
     Attack("10,050 answers", "more answers than are remembered", "turn a denial into an approval", forgotten_denial),
     Attack("answers before stops", "a thousand open answers", "keep a stop from its program", lost_stop),

@@ -252,6 +252,7 @@ async def many_lists(stage: Stage) -> None:
         for one in busy:
             one.cancel()
         await asyncio.gather(*busy, return_exceptions=True)
+        await asyncio.to_thread(_remove, stage.settings.store_url.removeprefix("sqlite:///"))
 
 
 async def many_days(stage: Stage) -> None:
@@ -292,6 +293,15 @@ def _insert(file: str) -> None:
     statement = "INSERT INTO threads (thread_id, tenant, title, updated_at, newest) VALUES (?, 'evil', ?, ?, 1)"
     with sqlite3.connect(file, timeout=60) as connection:
         connection.executemany(statement, rows)
+    connection.close()
+
+
+def _remove(file: str) -> None:
+    """Remove what was inserted, in pieces: in a later attack it would expire before anything else."""
+    some = "SELECT id FROM threads WHERE tenant = 'evil' AND newest = 1 LIMIT 20000"
+    connection = sqlite3.connect(file, timeout=60)
+    while connection.execute(f"DELETE FROM threads WHERE id IN ({some})").rowcount:
+        connection.commit()
     connection.close()
 
 
