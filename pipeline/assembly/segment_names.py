@@ -11,7 +11,7 @@ from pipeline.assembly.restored_state import Segments
 from topics.state import RunKey, Segment, segment_name
 
 # Of a segment: its first and its last offset, its part, the bytes of its records. A shorter form saves nothing: Python
-# would put it into blocks with small objects of runs, and could not free a block whose runs are gone.
+# keeps small objects of all kinds in shared blocks, and returns no block to the system while a single name is in it.
 NAME: Final = Struct("<4q")
 
 

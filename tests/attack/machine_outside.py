@@ -124,7 +124,7 @@ async def listeners(stage: Stage) -> None:
 
 
 async def ports(program: Program) -> list[int]:
-    """The ports at which a program and its children listen; none, if a thread or a file of theirs ends meanwhile."""
+    """Return the ports at which a program and its children listen; none, if a process ends while it is looked at."""
     assert program.process.poll() is None, program.text()
     with suppress(FileNotFoundError):
         return sorted({port for pid in family(program.process.pid) for port in listening(pid)})

@@ -91,7 +91,7 @@ async def share_thread(
 async def end_shares(
     gateway: TheGateway, admission: TheAdmission, principal: Editor, thread_id: ThreadId, tenant: Tenant = None
 ) -> EndedLinks:
-    """End all links to a thread, whoever made them. Within a second every gateway refuses them."""
+    """End all links to a thread, whoever made them. Each gateway refuses them at the latest a second later."""
     key = await gateway.find(thread_id, principal.bounded(tenant))
     ended = await end_links_of(await gateway.store(), key)
     admission.authenticator.made.renew()

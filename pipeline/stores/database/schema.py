@@ -451,9 +451,8 @@ tokens = Table(
     Column("changed_at", BigInteger, nullable=False),
     Column("session", Document),  # of a person who has signed in (`pipeline.stores.accounts.tokens.Session`)
     Column("id_token", Text),  # the provider's, needed to end its own session
-    Column(
-        "thread", Name
-    ),  # of a link (`pipeline.stores.keeping.links`): the text of the thread's key, and who made it
+    # Of a link (`pipeline.stores.keeping.links`): the text of the thread's key, and who made it.
+    Column("thread", Name),
     Column("maker", Name),
 )
 
