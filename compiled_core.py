@@ -50,7 +50,7 @@ GROUPS: Final[dict[str, str]] = {
     "pipeline/dialects/gemini": "answer events request",
     "pipeline/dialects/google_adk": "event events parts whole",
     "pipeline/dialects/langgraph": "events merge parts protocol_v3 request shapes stream turn",
-    "pipeline/dialects/openai_agents": "events items memory raw_events",
+    "pipeline/dialects/openai_agents": "events items raw_events",
     "pipeline/dialects/openai_chat": "answer calls events request thoughts usage",
     "pipeline/dialects/openai_responses": "events items output request usage",
     "pipeline/dialects/pi_agent": "events messages parts",

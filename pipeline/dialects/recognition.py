@@ -3,7 +3,7 @@
 Each wire's decoder reads the stream, and each wire says of an event whether it is the wire's (`Dialect.knows`). The
 stream is of the wire that knows most of its events, at least half of them, and more than any other wire does. This wire
 is returned as soon as there is one; so an upload waits for as few events as possible. Any other stream is refused, by
-its name if that is known (`foreign_wires`).
+its name if that is known.
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,6 @@ from typing import Any, Final, NoReturn
 
 from pipeline.assembly.dialect import Dialect
 from pipeline.dialects import DIALECTS
-from pipeline.dialects.foreign_wires import name_of
 from turnmill.errors import CallerError
 from turnmill.wire.framing import Decoder, Framed, decoder_for
 from turnmill.wire.registry import Wire
@@ -100,7 +99,7 @@ class Recognition:
         for reader in self._readers:
             reader.take(reader.decoder.feed(line) + (reader.decoder.close() if last else []))
         for item in self._any.feed(line) + (self._any.close() if last else []):
-            self._foreign = self._foreign or name_of(item.event)
+            self._foreign = self._foreign or _foreign_name(item.event)
 
     def _winner(self, least: int) -> Dialect | None:
         first, second = sorted(self._readers, key=lambda reader: reader.known, reverse=True)[:2]
@@ -141,3 +140,15 @@ def looks_like(stream: bytes, named: Dialect) -> str | None:
     except UnknownWire:
         return None
     return None if other is None or other is named else other.name
+
+
+def _foreign_name(event: Any) -> str | None:
+    """Return the name of a stream that no dialect reads, by what an event has; None if it is not known."""
+    match event:
+        case {"type": str(kind)} if kind.startswith("agent.session."):
+            return "OpenAI's agent sessions"
+        case {"type": str(kind), "processed_at": _} if kind.startswith(("user.", "agent.", "session.", "span.")):
+            return "Anthropic's managed agents"
+        case {"event": str(), "task_id": _} if "workflow_run_id" in event or "message_id" in event:
+            return "Dify"
+    return None

@@ -28,7 +28,7 @@ from tests.support.places import CACHE, ROOT
 from tests.support.servers import kafka, postgres
 
 FOLDERS = ROOT / ".cache" / "attack"
-HELD_AT_MOST = 2.5  # seconds of the gateway's loop, on a machine that does nothing else
+HELD_AT_MOST = 0.5  # seconds of the gateway's loop, on a machine that does nothing else
 
 
 @click.command()

@@ -24,8 +24,7 @@ from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Handler, Stretch, Violation
 from pipeline.assembly.parts import Message, Part
 from pipeline.dialects.openai_agents.items import answer_of, is_beside, is_output, parts, sources, tool_return
-from pipeline.dialects.openai_agents.memory import Memory
-from pipeline.dialects.openai_agents.raw_events import raw, raws, settle
+from pipeline.dialects.openai_agents.raw_events import Memory, raw, raws, settle
 from pipeline.dialects.openai_responses.request import is_own, user_prompt
 from pipeline.dialects.speakers import hand_off, speaker
 from pipeline.dialects.wire_values import text_or_empty

@@ -1,5 +1,6 @@
 """The model's events (`raw_response_event`): those of the Responses API, one model call after the other."""
 
+from dataclasses import dataclass, field
 from operator import is_
 from typing import Any, Final
 
@@ -8,7 +9,6 @@ from pipeline.assembly.dialect import Violation
 from pipeline.assembly.parts import Message, Part
 from pipeline.dialects import ends
 from pipeline.dialects.openai_agents.items import is_beside, parts, read, sources
-from pipeline.dialects.openai_agents.memory import Memory
 from pipeline.dialects.openai_responses.events import DELTA_PIECES, WHOLE_PIECES
 from pipeline.dialects.openai_responses.keys import FAKE_ID, META
 from pipeline.dialects.openai_responses.output import Output
@@ -24,6 +24,24 @@ TERMINAL: Final = frozenset({"response.completed", "response.incomplete"})
 FAILED: Final = frozenset({"response.failed", "error"})
 OPENING: Final = frozenset({"response.queued", "response.in_progress"})
 ITEMS: Final = frozenset({"response.output_item.added", "response.output_item.done"})
+
+
+@dataclass(slots=True, eq=False)
+class Memory:
+    """The state of a run, which its handlers share from event to event.
+
+    `answer`: the current call. `is_over`: the newest call had its terminal event, and nothing followed. `ended`: the
+    ids of those that had it. `is_raw`: the model's own events are in the stream. `agent`: the current agent; `moved`:
+    the target of a hand-off.
+    """
+
+    answer: Output | None = None
+    last_id: str | None = None
+    is_over: bool = False
+    is_raw: bool = False
+    agent: str = ""
+    moved: str | None = None
+    ended: set[str] = field(default_factory=set)
 
 
 def raw(builder: Builder, event: Fields) -> None:

@@ -1,5 +1,6 @@
 """The gateway as an ASGI app: the routes of its parts; around them admission, headers, metrics, answers to failures."""
 
+import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -27,6 +28,7 @@ from pipeline.settings import Settings
 
 log = logging.getLogger(__name__)
 
+LOOP_SHARE: Final = 0.01  # seconds in which requests begin before the event loop turns to what else there is
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 # Defaults; routes that serve pages set another Content-Security-Policy.
 STRICT: Final = {
@@ -52,6 +54,15 @@ class Guard:
         self._guard = guard
         self._metrics = metrics
         self._header_bytes = header_bytes
+        self._first = 0.0  # when the first request began in this round of the event loop; 0 where none has
+
+    async def _admitted(self) -> None:
+        """Wait while requests have had their share of this round: a thousand that come at once hold up no other."""
+        while self._first and time.perf_counter() - self._first > LOOP_SHARE:  # noqa: ASYNC110 # a round has no event
+            await asyncio.sleep(0)
+        if not self._first:
+            self._first = time.perf_counter()
+            asyncio.get_running_loop().call_soon(setattr, self, "_first", 0.0)  # when the next round begins
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI."""
@@ -72,6 +83,7 @@ class Guard:
             await send(message)
 
         try:
+            await self._admitted()
             size = len(scope["raw_path"]) + len(scope["query_string"])
             size += sum(len(name) + len(value) + 4 for name, value in scope["headers"])
             if size > self._header_bytes:
