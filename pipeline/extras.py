@@ -35,7 +35,7 @@ EXTRAS: Final[dict[str, Extra]] = {
     ),
     "gateway": Extra(
         "the gateway and its dashboard",
-        ("authlib", "fastapi", "httpx", "httpx2", "jwt", "opentelemetry.proto", "uvicorn"),
+        ("authlib", "fastapi", "httptools", "httpx", "httpx2", "jwt", "opentelemetry.proto", "uvicorn"),
         ("worker",),
     ),
     "archive": Extra("`TURNMILL_ARCHIVE`: Parquet, and tables of Iceberg", ("pyarrow", "pyiceberg"), ("worker",)),

@@ -117,7 +117,9 @@ class Remembered(Generic[Key, Value]):
             mine[key] = value, size
             self._count += before is None
             self.shares.add(scope, size if before is None else size - before[1])
-            return self.shrink(self.size) if self.pool.share in (OLDEST, OLDEST_OF_MOST) else []
+            if self.shares.total <= self.size or self.pool.share not in (OLDEST, OLDEST_OF_MOST):
+                return []
+            return self.shrink(self.size)
 
     def shrink(self, size: int) -> list[Value]:
         """Forget the oldest of the scope that has most until `size` bytes are left at most. Return the forgotten."""

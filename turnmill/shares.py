@@ -20,6 +20,7 @@ class Shares:
         self.total = 0
         self._held: dict[str | None, int] = {}
         self._by_bits: list[dict[str | None, None]] = [{} for _ in range(BITS)]
+        self._top = 0  # no amount has more bits
 
     def add(self, tenant: str | None, amount: int) -> None:
         """Add an amount to a tenant's; a negative amount is subtracted."""
@@ -34,6 +35,7 @@ class Shares:
             self._by_bits[before.bit_length()].pop(tenant, None)
             if after:
                 self._by_bits[after.bit_length()][tenant] = None
+                self._top = max(self._top, after.bit_length())
 
     def copy(self) -> Shares:
         """Return a copy, to try out what would fit."""
@@ -51,7 +53,9 @@ class Shares:
 
         At least one tenant must hold something.
         """
-        return next(tenant for tenants in reversed(self._by_bits) for tenant in tenants)
+        while not self._by_bits[self._top]:
+            self._top -= 1
+        return next(iter(self._by_bits[self._top]))
 
     def allows(self, tenant: str | None, amount: int, size: int) -> bool:
         """Return True if a tenant may hold `amount` more in a pool of `size`.

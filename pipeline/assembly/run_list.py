@@ -207,15 +207,15 @@ class RunList:
             run = ListedRun(key, envelope["agent_id"][:NAME_CHARACTERS], envelope["dialect"], at, at, offset, seq)
             run.longest, run.partition = 0 if seq == 0 else None, partition
             self._of_id.setdefault(key.thread_id, {})[key] = run
-        info = envelope.get("run") or {}
-        run.agent_name = _name(info.get("agent_name")) or run.agent_name
-        run.model = _name(info.get("model_name")) or run.model
-        run.external_id = _name(info.get("external_id")) or run.external_id
-        run.imported = run.imported or info.get("imported") is True
-        if told := pairs(info):
-            run.labels = tuple(told)
-            if self.is_open(key):
-                self._open.put(key.tenant, key, run)  # it has become larger
+        if info := envelope.get("run"):
+            run.agent_name = _name(info.get("agent_name")) or run.agent_name
+            run.model = _name(info.get("model_name")) or run.model
+            run.external_id = _name(info.get("external_id")) or run.external_id
+            run.imported = run.imported or info.get("imported") is True
+            if told := pairs(info):
+                run.labels = tuple(told)
+                if self.is_open(key):
+                    self._open.put(key.tenant, key, run)  # it has become larger
         if run.longest is not None and not run.ended:
             run.longest = max(run.longest, at - run.last_at)
         run.started_at = min(at, run.started_at)
@@ -296,7 +296,10 @@ def kind_of(event: Any) -> str | None:
     """Return the type of an event on its wire, or the event name under which it was sent."""
     if not isinstance(event, dict):
         return None
-    return next((kind for name in ("type", "event", "method", "object") if (kind := _name(event.get(name)))), None)
+    for name in ("type", "event", "method", "object"):
+        if kind := _name(event.get(name)):
+            return kind
+    return None
 
 
 def _name(value: object) -> str | None:

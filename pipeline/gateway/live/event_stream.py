@@ -1,6 +1,7 @@
 """Server-Sent Events as an ASGI response (WHATWG HTML, "9.2 Server-sent events")."""
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, suppress
 from typing import Any, Final
@@ -11,7 +12,9 @@ from starlette.types import Receive, Scope, Send
 from pipeline.observability import metrics as m
 from turnmill.ending import ended
 
-SEND_TIMEOUT: Final = 30.0  # seconds in which a reader must take what was sent
+SEND_TIMEOUT: Final = 30.0  # seconds after which a reader that takes nothing is cut off, within as many more
+TURN_BYTES: Final = 65_536  # that are sent before other callers have their turn; a frame counts as FRAME_BYTES more
+FRAME_BYTES: Final = 1_024
 HEADERS: Final = {
     "Content-Type": "text/event-stream; charset=utf-8",
     "Cache-Control": "no-store, no-transform",
@@ -30,6 +33,7 @@ class EventStream(Response):
         del self.headers["content-length"]
         self._frames = frames
         self._metrics = metrics
+        self._untaken = 0.0  # monotonic seconds since when the reader takes nothing; 0 where it does
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer an ASGI request. Leaving the answer unfinished closes the connection."""
@@ -37,7 +41,10 @@ class EventStream(Response):
         sending = asyncio.ensure_future(self._send(send))
         leaving = asyncio.ensure_future(gone(receive))
         try:
-            await asyncio.wait([sending, leaving], return_when=asyncio.FIRST_COMPLETED)
+            while not (await asyncio.wait([sending, leaving], timeout=SEND_TIMEOUT, return_when="FIRST_COMPLETED"))[0]:
+                if self._untaken and time.monotonic() - self._untaken >= SEND_TIMEOUT:
+                    self._metrics.add(m.LIVE_CUT)
+                    break
             if sending.done():
                 sending.result()
         finally:
@@ -46,15 +53,16 @@ class EventStream(Response):
                 await ended(sending)
 
     async def _send(self, send: Send) -> None:
+        sent = 0
         async with aclosing(self._frames) as frames:
             async for frame in frames:
-                try:
-                    async with asyncio.timeout(SEND_TIMEOUT):
-                        await send({"type": "http.response.body", "body": frame, "more_body": True})
-                except TimeoutError:
-                    self._metrics.add(m.LIVE_CUT)
-                    return
-                await asyncio.sleep(0)  # megabytes may be sent without waiting, and other callers have their turn
+                self._untaken = time.monotonic()
+                await send({"type": "http.response.body", "body": frame, "more_body": True})
+                self._untaken = 0.0
+                sent += FRAME_BYTES + len(frame)
+                if sent > TURN_BYTES:  # megabytes may be sent without waiting
+                    sent = 0
+                    await asyncio.sleep(0)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 

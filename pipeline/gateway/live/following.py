@@ -88,7 +88,7 @@ class Live(Service):
         """
         recent, tail = self.tail.recent, self.tail
         position = Position({**following.stops, **following.starts})
-        asked, ends = time.monotonic(), time.monotonic() + STREAM_SECONDS
+        asked, ends, begun, late = time.monotonic(), time.monotonic() + STREAM_SECONDS, 0, None
         with self.metrics.in_progress(m.LIVE_READERS):
             async with self.tail.heard(following.thread) as news:
                 while not self.stopping and not following.again and time.monotonic() < ends:
@@ -97,10 +97,11 @@ class Live(Service):
                             return
                         asked = time.monotonic()
                     news.clear()
-                    if any(at > recent.position.get(number, -1) for number, at in position.offsets.items()):
-                        following.again = "the topic was made anew"
-                        return
-                    late = tail.behind(following.thread, position, following.starts)
+                    if late is not None or position.read <= recent.dropped or begun != recent.begun:
+                        if any(at > recent.position.get(number, -1) for number, at in position.offsets.items()):
+                            following.again = "the topic was made anew"
+                            return
+                        late, begun = tail.behind(following.thread, position, following.starts), recent.begun
                     if late is None:
                         records = recent.since(following.thread, position)
                     else:

@@ -171,12 +171,15 @@ class Recent:
         self._fresh: Remembered[int, tuple[ThreadKey, EventRecord]] = Remembered(FRESH, _size)
         self._threads: dict[ThreadKey, deque[EventRecord]] = {}
         self.added = 0  # records, ever
+        self.dropped = 0  # the number of the newest record that had to make room
+        self.begun = 0  # how often a partition was begun
         self.floor: dict[int, int] = {}  # partition -> offset; all records from here to `position` are in memory
         self.position: dict[int, int] = {}  # partition -> the next offset to read
 
     def begin(self, partition: int, offset: int) -> None:
         """Begin to read a partition at an offset; drop its records in memory."""
         self._forget(partition)
+        self.begun += 1
         self.floor[partition] = self.position[partition] = offset
 
     def add(self, record: EventRecord) -> ThreadKey | None:
@@ -190,14 +193,16 @@ class Recent:
             return None
         self.added += 1
         record.number = self.added
-        self._threads.setdefault(thread, deque()).append(record)
+        if (held := self._threads.get(thread)) is None:
+            held = self._threads[thread] = deque()
+        held.append(record)
         for _, fresh in self._fresh.put("", record.number, (thread, record)):
             fresh.pack()
         for of, dropped in self._records.put("", record.number, (thread, record)):
             self._threads[of].popleft()
             if not self._threads[of]:
                 del self._threads[of]
-            self.floor[dropped.partition] = dropped.offset + 1
+            self.floor[dropped.partition], self.dropped = dropped.offset + 1, dropped.number
         return thread
 
     @property

@@ -67,7 +67,7 @@ class EventTail(Service):
 
     def take(self, partition: TopicPartition, records: Sequence[EventRecord], behind: int) -> None:
         """Keep records, and wake the readers of their threads."""
-        if partition.partition not in self.recent.floor:
+        if behind < self.recent.position.get(partition.partition, behind + 1):  # new here, or created again
             self.recent.begin(partition.partition, behind if not records else records[0].offset)
         for thread in {self.recent.add(record) for record in records}:
             for event in self._readers.get(thread, ()) if thread is not None else ():

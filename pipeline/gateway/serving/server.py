@@ -3,14 +3,14 @@
 import asyncio
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-import h11
+import httptools
 import uvicorn
 from fastapi import FastAPI
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from pipeline.gateway.live.following import Live
 from pipeline.gateway.problems import KINDS, MEDIA_TYPE, body
@@ -25,11 +25,11 @@ TAKE_TIMEOUT: Final = 60.0  # seconds within which a reader must take some of th
 BACKLOG: Final = 4096  # as Linux allows: all agents of another gateway, which has just ended, may come at once
 
 
-class Protocol(H11Protocol):
-    """HTTP/1.1 with timeouts.
+class Protocol(HttpToolsProtocol):
+    """HTTP/1.1 with bounds.
 
     uvicorn itself waits for ever: for the headers of a request, for the rest of a refused body, and for a reader to
-    take its answer.
+    take its answer. llhttp bounds neither heads nor trailers, and takes a request for over that asks for an upgrade.
     """
 
     header_seconds: float
@@ -38,6 +38,9 @@ class Protocol(H11Protocol):
 
     _overdue: asyncio.TimerHandle | None = None
     _untaken: asyncio.TimerHandle | None = None
+    _held = 0  # bytes since the last that became a head or a part of a body: the parser may hold all of them
+    _whole = True  # the newest request has come to its end
+    _wishes: Sequence[tuple[bytes, bytes]] = ()  # for an upgrade, of a request that is read again
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn declares it
         super().connection_made(transport)
@@ -49,10 +52,58 @@ class Protocol(H11Protocol):
         self._wait_for_headers()
 
     def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        if self.conn.their_state is not h11.IDLE:
-            self._stop_waiting()
-        elif self._overdue is None:  # the beginning of the next request
+        self._unset_keepalive_if_required()
+        self._held += len(data)
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            self._go_on_without_upgrade(data[upgrade.args[0] :])
+        except httptools.HttpParserError as error:
+            self._refuse_connection("bad-request", str(error.__context__ or error))
+        else:
+            if self._held > self.header_bytes:
+                self._refuse_connection("headers-too-large", f"the headers may have {self.header_bytes:,} bytes")
+
+    def _go_on_without_upgrade(self, rest: bytes) -> None:
+        """Read a request again without its wish for an upgrade, with which the parser skips its body.
+
+        Java's client writes it into each request. The app is told, since some answers depend on it.
+        """
+        line = b"%s %s HTTP/1.1\r\n" % (self.scope["method"].encode(), self.url)
+        kept = [b"%s: %s\r\n" % header for header in self.headers if header[0] != b"upgrade"]
+        self._wishes = [header for header in self.headers if header[0] == b"upgrade"]
+        self.parser = httptools.HttpRequestParser(self)
+        self.data_received(b"".join([line, *kept, b"\r\n", rest]))
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._held, self._whole = 0, False
+        if self._overdue is None:
+            self._wait_for_headers()
+
+    def on_headers_complete(self) -> None:
+        self._held = 0
+        self.scope["method"] = self.parser.get_method().decode("ascii")
+        hosts = sum(name == b"host" for name, _ in self.headers)
+        if self.scope["method"] == "CONNECT" or (hosts != 1 and self.parser.get_http_version() == "1.1"):
+            raise ValueError("a request is for this host, which it names once")
+        if self.parser.should_upgrade():
+            return
+        self.headers += self._wishes
+        self._wishes = ()
+        self._stop_waiting()
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._held = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        if self.parser.should_upgrade():
+            return
+        self._whole = True
+        super().on_message_complete()
+        if self.cycle.response_complete and self._overdue is None:  # the rest of a refused body: the next one is due
             self._wait_for_headers()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -70,15 +121,8 @@ class Protocol(H11Protocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        if self.conn.their_state is h11.SEND_BODY and not self.transport.is_closing():
+        if self.cycle.response_complete and not self._whole and not self.transport.is_closing():
             self.loop.call_later(DRAIN_TIMEOUT, self._close_unread, self.cycle)
-
-    def send_400_response(self, msg: str) -> None:
-        """Answer bytes that are not HTTP."""
-        if len(self.conn.trailing_data[0]) >= self.header_bytes:
-            self._refuse_connection("headers-too-large", f"the headers may have {self.header_bytes:,} bytes")
-        else:
-            self._refuse_connection("bad-request", msg)
 
     def _refuse_connection(self, kind: str, detail: str, more: str = "") -> None:
         """Send an error, unless another answer has begun, and close the connection."""
@@ -115,7 +159,7 @@ class Protocol(H11Protocol):
             self._untaken = None
 
     def _close_unread(self, cycle: object) -> None:
-        if self.cycle is cycle and self.conn.their_state is h11.SEND_BODY:
+        if self.cycle is cycle and not self._whole:
             self.transport.close()
 
 
@@ -143,7 +187,6 @@ class Server(uvicorn.Server):
                 server_header=False,
                 timeout_keep_alive=int(KEEP_ALIVE),
                 timeout_graceful_shutdown=int(STOP_TIMEOUT),
-                h11_max_incomplete_event_size=largest,
                 backlog=BACKLOG,
             )
         )
