@@ -37,9 +37,11 @@ def test_actions_are_pinned_by_their_commit_and_workflows_may_only_read(path: Pa
 
 def test_the_nights_commands_are_those_of_test_all() -> None:
     nightly = yaml.safe_load((FORGE / "workflows" / "nightly.yml").read_text())
-    long = re.search(r'^LONG="(.*)"$', (ROOT / ".ci" / "test-all").read_text(), re.MULTILINE)
-    assert long is not None
-    assert set(nightly["jobs"]["long"]["strategy"]["matrix"]["command"]) <= set(long[1].split()) <= TARGETS
+    commands = re.search(r"^COMMANDS='\n(.*?)'$", (ROOT / ".ci" / "test-all").read_text(), re.MULTILINE | re.DOTALL)
+    assert commands is not None
+    long = dict(line.split(" ", 1) for line in commands[1].splitlines())
+    assert set(nightly["jobs"]["long"]["strategy"]["matrix"]["command"]) <= set(long)
+    assert {word for line in long.values() for word in line.partition(" ARGS=")[0].split()} <= TARGETS
 
 
 def test_each_python_that_is_promised_is_tested() -> None:

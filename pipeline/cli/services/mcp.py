@@ -74,4 +74,6 @@ async def _serve(server: Server, port: int | None) -> None:
     except OSError as error:
         raise CallerError(f"port {port} can't be used: {error.strerror}; --port names another") from None
     click.echo(f"turnmill: mcp; http://127.0.0.1:{listening.getsockname()[1]}/mcp", err=True)
-    await uvicorn.Server(uvicorn.Config(app, ws="none", log_config=None, access_log=False)).serve(sockets=[listening])
+    # Not by httptools, where that is installed, too: bodies of Java's client would be lost (uvicorn#2722).
+    config = uvicorn.Config(app, http="h11", ws="none", log_config=None, access_log=False)
+    await uvicorn.Server(config).serve(sockets=[listening])
