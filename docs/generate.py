@@ -15,7 +15,7 @@ from typing import Final
 
 import grimp
 
-from docs import places
+from docs import measured, places
 from docs.schemas import texts
 from docs.unread import UNREAD
 from pipeline.assembly.dialect import Dialect
@@ -387,6 +387,7 @@ TABLES: Final[dict[str, Callable[[], str]]] = {
     "gateway-problems": problems_table,
     "install": install_note,
     "limits": limits_table,
+    "measured": lambda: markdown(("how much", "last run"), measured.lines()),
     "metrics": metrics_table,
     "packages": packages_table,
     "pools": pools_table,
