@@ -38,7 +38,7 @@ def write(root: Path) -> None:
 
 def copied(root: Path) -> Path:
     """A copy of the program, interpreted, in this folder."""
-    for name in ("turnmill", "topics", "pipeline", "docs", "tests/bench"):
+    for name in ("turnmill", "topics", "pipeline", "docs", "results", "tests/bench"):
         shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns(*LEFT))
     for name in ("CONTRIBUTING.md", "README.md", "pyproject.toml"):
         shutil.copy(ROOT / name, root)
