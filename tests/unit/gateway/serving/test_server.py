@@ -138,6 +138,13 @@ async def test_a_head_without_end_is_refused(wire: Wire, head: bytes) -> None:
     assert wire.closed
 
 
+async def test_a_trailer_is_no_header(wire: Wire) -> None:
+    protocol = await connected(wire)
+    await sent(protocol, CHUNKED.removesuffix(b"\r\n") + b"Upgrade: late\r\n\r\n")
+    assert json.dumps(["POST", "/a", "abcde"]) in wire.written.decode()
+    protocol.connection_lost(None)
+
+
 async def test_trailers_without_end_are_refused(wire: Wire) -> None:
     protocol = await connected(wire)
     await sent(protocol, CHUNKED.removesuffix(b"\r\n"), *[b"X: x\r\n"] * HEADER_BYTES)
