@@ -62,7 +62,7 @@ BELOW: Final = {
     "docs/control": "../results/stops",
     "docs/performance": "\n".join(f"../results/{name}" for name in ("benchmark", "growing", "reports", "more")),
     "docs/reliability": "\n".join(
-        f"../results/{name}" for name in ("simulation", "chaos", "restarts", "neighbours", "soak")
+        f"../results/{name}" for name in ("proof", "simulation", "chaos", "restarts", "neighbours", "soak")
     ),
 }
 autodoc_member_order = "bysource"
