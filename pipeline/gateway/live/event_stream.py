@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, suppress
+from math import inf
 from typing import Any, Final
 
 from starlette.responses import Response
@@ -12,8 +13,8 @@ from starlette.types import Receive, Scope, Send
 from pipeline.observability import metrics as m
 from turnmill.ending import ended
 
-SEND_TIMEOUT: Final = 30.0  # seconds after which a reader that takes nothing is cut off, within as many more
-TURN_BYTES: Final = 65_536  # that are sent before other callers have their turn; a frame counts as FRAME_BYTES more
+SEND_TIMEOUT: Final = 30.0  # seconds in which a reader must take what was sent
+ROUND_BYTES: Final = 65_536  # sent in a round of the event loop at most; a frame counts as FRAME_BYTES more
 FRAME_BYTES: Final = 1_024
 HEADERS: Final = {
     "Content-Type": "text/event-stream; charset=utf-8",
@@ -33,18 +34,18 @@ class EventStream(Response):
         del self.headers["content-length"]
         self._frames = frames
         self._metrics = metrics
-        self._untaken = 0.0  # monotonic seconds since when the reader takes nothing; 0 where it does
+        self._untaken = inf  # when the frame was sent that the reader has not taken yet; time.monotonic()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer an ASGI request. Leaving the answer unfinished closes the connection."""
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        sending = asyncio.ensure_future(self._send(send))
-        leaving = asyncio.ensure_future(gone(receive))
+        both = sending, leaving = asyncio.ensure_future(self._send(send)), asyncio.ensure_future(gone(receive))
         try:
-            while not (await asyncio.wait([sending, leaving], timeout=SEND_TIMEOUT, return_when="FIRST_COMPLETED"))[0]:
-                if self._untaken and time.monotonic() - self._untaken >= SEND_TIMEOUT:
-                    self._metrics.add(m.LIVE_CUT)
-                    break
+            left = SEND_TIMEOUT  # a timer for all frames: setting a timer for each costs more than sending it
+            while left > 0 and not (await asyncio.wait(both, timeout=left, return_when=asyncio.FIRST_COMPLETED))[0]:
+                left = min(SEND_TIMEOUT, self._untaken + SEND_TIMEOUT - time.monotonic())
+            if left <= 0:
+                self._metrics.add(m.LIVE_CUT)
             if sending.done():
                 sending.result()
         finally:
@@ -58,9 +59,9 @@ class EventStream(Response):
             async for frame in frames:
                 self._untaken = time.monotonic()
                 await send({"type": "http.response.body", "body": frame, "more_body": True})
-                self._untaken = 0.0
+                self._untaken = inf
                 sent += FRAME_BYTES + len(frame)
-                if sent > TURN_BYTES:  # megabytes may be sent without waiting
+                if sent > ROUND_BYTES:  # megabytes may be sent without waiting
                     sent = 0
                     await asyncio.sleep(0)
         await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -97,6 +97,7 @@ class Live(Service):
                             return
                         asked = time.monotonic()
                     news.clear()
+                    # Else no record that it has not read has left the memory since: all partitions need no look.
                     if late is not None or position.read <= recent.dropped or begun != recent.begun:
                         if any(at > recent.position.get(number, -1) for number, at in position.offsets.items()):
                             following.again = "the topic was made anew"

@@ -193,9 +193,7 @@ class Recent:
             return None
         self.added += 1
         record.number = self.added
-        if (held := self._threads.get(thread)) is None:
-            held = self._threads[thread] = deque()
-        held.append(record)
+        self._threads.setdefault(thread, deque()).append(record)
         for _, fresh in self._fresh.put("", record.number, (thread, record)):
             fresh.pack()
         for of, dropped in self._records.put("", record.number, (thread, record)):

@@ -56,9 +56,9 @@ class Guard:
         self._header_bytes = header_bytes
         self._first = 0.0  # when the first request began in this round of the event loop; 0 where none has
 
-    async def _admitted(self) -> None:
+    async def _wait_for_share(self) -> None:
         """Wait while requests have had their share of this round: a thousand that come at once hold up no other."""
-        while self._first and time.perf_counter() - self._first > LOOP_SHARE:  # noqa: ASYNC110 # a round has no event
+        while self._first and time.perf_counter() - self._first > LOOP_SHARE:  # noqa: ASYNC110 # no event tells a round's end
             await asyncio.sleep(0)
         if not self._first:
             self._first = time.perf_counter()
@@ -83,7 +83,7 @@ class Guard:
             await send(message)
 
         try:
-            await self._admitted()
+            await self._wait_for_share()
             size = len(scope["raw_path"]) + len(scope["query_string"])
             size += sum(len(name) + len(value) + 4 for name, value in scope["headers"])
             if size > self._header_bytes:

@@ -39,7 +39,6 @@ class Protocol(HttpToolsProtocol):
     _overdue: asyncio.TimerHandle | None = None
     _untaken: asyncio.TimerHandle | None = None
     _held = 0  # bytes since the last that became a head or a part of a body: the parser may hold all of them
-    _in_head = True  # else headers are trailers, which uvicorn would take for the request's
     _whole = True  # the newest request has come to its end
     _wishes: Sequence[tuple[bytes, bytes]] = ()  # for an upgrade, of a request that is read again
 
@@ -70,8 +69,8 @@ class Protocol(HttpToolsProtocol):
 
         Java's client writes it into each request. The app is told, since some answers depend on it.
         """
-        version = self.parser.get_http_version().encode()
-        line = b"%s %s HTTP/%s\r\n" % (self.scope["method"].encode(), self.url, version)
+        method, version = self.scope["method"].encode(), self.parser.get_http_version().encode()
+        line = b"%s %s HTTP/%s\r\n" % (method, self.url, version)
         kept = [b"%s: %s\r\n" % header for header in self.headers if header[0] != b"upgrade"]
         self._wishes = [header for header in self.headers if header[0] == b"upgrade"]
         self.parser = httptools.HttpRequestParser(self)
@@ -79,16 +78,16 @@ class Protocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._held, self._whole, self._in_head = 0, False, True
+        self._held, self._whole = 0, False
         if self._overdue is None:
             self._wait_for_headers()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._in_head:
+        if self._overdue is not None:  # the head is due; behind it are trailers, which uvicorn would add to its headers
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        self._held, self._in_head = 0, False
+        self._held = 0
         self.scope["method"] = self.parser.get_method().decode("ascii")
         hosts = sum(name == b"host" for name, _ in self.headers)
         if self.scope["method"] == "CONNECT" or (hosts != 1 and self.parser.get_http_version() == "1.1"):

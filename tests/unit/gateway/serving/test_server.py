@@ -43,10 +43,10 @@ class Wire(asyncio.Transport):
         self.closed = True
 
     def pause_reading(self) -> None:
-        """Reading is by hand here."""
+        """Do nothing: the test hands over each piece itself."""
 
     def resume_reading(self) -> None:
-        """Reading is by hand here."""
+        """Do nothing: the test hands over each piece itself."""
 
     @property
     def statuses(self) -> list[int]:
