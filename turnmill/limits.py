@@ -32,8 +32,11 @@ which `turnmill dlq redrive` brings back record by record."""
 PIECED_RECORDS: Final = 1_000_000
 """Records of a batch that is read piece by piece; what is larger is a dead letter, as above."""
 
-FETCHED_BYTES: Final = 67_108_864
+FETCHED_BYTES: Final = 33_554_432
 """All batches of a response of a broker, unpacked; the rest is fetched again when these are read."""
+
+POLLED_BYTES: Final = 8_388_608
+"""Records that a role of a worker takes at once, unpacked: up to five times as many wait there to be handled."""
 
 BATCH_RECORDS: Final = 50_000
 """Records of a batch that is read as a whole, and of all of a response: each becomes objects, however small it is."""

@@ -9,6 +9,7 @@ from tests.attack.attack import Attack
 from tests.attack.identity import asked
 from tests.attack.poison import lines, record
 from tests.attack.stage import Said, Stage, agent_turns, sentence, spoken, text_of
+from tests.support.gateways import sse
 
 MIB: Final = 1 << 20
 WAITING: Final = 100 * MIB  # bytes of events that wait for their beginning
@@ -16,6 +17,7 @@ GROWTH: Final = 350 * MIB  # what a worker may take more than before, for one te
 FORGETS: Final = {"dedupe_window": 2.0, "reopen_window": 1.0, "terminal_grace": 0.5}
 FORKS: Final = 5000  # answers to one question
 ID: Final = 500  # characters of a run's id
+PACKED: Final = 18  # runs
 INLINE: Final = {"content": "inline"}
 
 
@@ -102,6 +104,18 @@ async def kept_results(stage: Stage) -> None:
     await stage.within_progress(stored, lambda: f"the turn is not whole: {json.dumps(document)[:500]}")
     inline = (await stage.acme.get("/v1/threads/large?inline=true")).text
     assert all(f'"{n} rrr' in inline for n in range(40)), "a result is lost"
+    await grown(stage, before)
+
+
+async def packed_results(stage: Stage) -> None:
+    """A lag of runs of 34 MB, each record of which takes a few hundred bytes of a fetch: 600 MB in one."""
+    before = stage.worker.peak()
+    stage.worker.end()
+    body = sse(results(40, 850_000))
+    answers = await asyncio.gather(*(stage.upload(stage.evil, f"packed-{n}", "r", body) for n in range(PACKED)))
+    assert {answer.status_code for answer in answers} <= {200, 429, 503}, answers[0].text
+    await stage.worker.start().url()
+    await stage.all_read()
     await grown(stage, before)
 
 
@@ -269,6 +283,7 @@ ATTACKS: Final = (
         "many begin", "20,000 runs that never end, and a restart among them", "fill the worker's memory", many_begin
     ),
     Attack("large results", "40 results of 850 KB", "lose one of them", kept_results),
+    Attack("packed results", "600 MB of results that pack to nothing", "fill the worker's memory", packed_results),
     Attack("200 references", "200 references to one large object", "fill the gateway's memory", references),
     Attack("forks", "5,000 answers to one question", "fill the gateway's memory", forks),
     Attack("slow patterns", "6 MB on which a rule would backtrack", "hold the worker up", slow_pattern),

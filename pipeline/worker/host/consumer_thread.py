@@ -16,6 +16,7 @@ from faust.types import TP
 
 from pipeline.worker.host.work import Batch
 from turnmill.kafka.unpacking import bounded
+from turnmill.limits import POLLED_BYTES
 
 # Faust waits 1.5 s at the end of a partition, and a fetch under way blocks all others of the same broker.
 FETCH_WAIT_MS: Final = 200
@@ -25,6 +26,7 @@ class BatchThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]  # Faust
     """Faust's consumer thread; `getmany` gives Batches of DefaultRecords: offset, timestamp, key, value, headers."""
 
     logger = driver.logger
+    _left = 0  # bytes of values that this poll may still return
 
     def _create_worker_consumer(self, transport: Any) -> AIOKafkaConsumer:
         consumer = super()._create_worker_consumer(transport)
@@ -52,12 +54,41 @@ class BatchThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]  # Faust
         max_records: int | None = None,
     ) -> dict[Any, list[Any]]:
         fetcher = consumer._fetcher  # noqa: SLF001  # as Faust does
-        _take_as_batches(fetcher)
+        self._take_as_batches(fetcher)
         fetched = await super()._fetch_records(consumer, active_partitions, 0, max_records)
         if not fetched and self.consumer.flow_active and await _arrival(fetcher, timeout):
-            _take_as_batches(fetcher)
+            self._take_as_batches(fetcher)
             fetched = await super()._fetch_records(consumer, active_partitions, 0, max_records)
         return fetched  # type: ignore[no-any-return]
+
+    def _take_as_batches(self, fetcher: Any) -> None:
+        self._left = POLLED_BYTES
+        for fetched in fetcher._records.values():  # noqa: SLF001
+            if isinstance(fetched, FetchResult) and "getall" not in vars(fetched):
+                # A cycle would keep megabytes until it is collected.
+                fetched.getall = partial(self._take, weakref.ref(fetched))
+
+    def _take(self, reference: weakref.ref[Any], max_records: int | None = None) -> Batch | None:
+        """As `FetchResult.getall`, but take no more bytes than the poll may return, and return the new position, too.
+
+        Faust keeps five polls in memory, so records that a few bytes unpack to would fill it.
+        """
+        fetched: Any = reference()  # the caller holds a reference
+        parsed = fetched._partition_records  # noqa: SLF001  # aiokafka tells neither the position nor what it skips
+        if parsed is None or self._left <= 0 or not fetched.check_assignment(fetched._topic_partition):  # noqa: SLF001
+            return None
+        parsed._consumer_record = lambda _, record: record  # noqa: SLF001  # nor has it a setting for this
+        start, records = parsed.next_fetch_offset, []
+        for record in parsed._records_iterator:  # noqa: SLF001  # `parsed` itself costs a call more each
+            records.append(record)
+            self._left -= len(record.value or b"")
+            if self._left <= 0 or len(records) == max_records:
+                fetched._update_position()  # noqa: SLF001
+                break
+        else:
+            fetched._update_position()  # noqa: SLF001
+            fetched._partition_records = None  # noqa: SLF001  # read to its end, as `getall` says it
+        return Batch(records, start, parsed.next_fetch_offset)
 
 
 async def _end_rebalance(coordinator: Any) -> None:
@@ -80,27 +111,6 @@ async def end_fetches(fetcher: Any) -> None:
         task.cancel()
     await asyncio.wait(under_way)
     fetcher._pending_tasks.clear()  # noqa: SLF001
-
-
-def _take_as_batches(fetcher: Any) -> None:
-    for fetched in fetcher._records.values():  # noqa: SLF001
-        if isinstance(fetched, FetchResult) and "getall" not in vars(fetched):
-            fetched.getall = partial(_take, weakref.ref(fetched))  # a cycle would keep megabytes until it is collected
-
-
-def _take(reference: weakref.ref[Any], max_records: int | None = None) -> Batch | None:
-    """As `FetchResult.getall`, but return the new position, too."""
-    fetched: Any = reference()  # the caller holds a reference
-    parsed = fetched._partition_records  # noqa: SLF001  # aiokafka tells neither the position nor what it skips
-    if parsed is None:
-        return None
-    parsed._consumer_record = _as_parsed  # noqa: SLF001  # nor has it a setting for this
-    start = parsed.next_fetch_offset
-    return Batch(FetchResult.getall(fetched, max_records), start, parsed.next_fetch_offset)
-
-
-def _as_parsed(_: Any, record: Any) -> Any:
-    return record
 
 
 async def _arrival(fetcher: Any, timeout: float | None) -> bool:  # noqa: ASYNC109  # returns, raises nothing
