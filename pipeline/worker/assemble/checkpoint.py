@@ -178,6 +178,7 @@ class AssembleWork(Work):
         held.core.tick(held.core.now + idle_ms)
         await self._spill(held)
         await self._send(partition, held)
+        self.counts.count_early(partition, held.core)
         if not self._goes_on(partition, held):
             return
         if self.reading is None:

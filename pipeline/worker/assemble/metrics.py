@@ -42,23 +42,30 @@ class AssemblyMetrics:
                 extra = log_ids(record["thread_id"], record["run_id"], record.get("traceparent"))
                 log.debug("turn %s: %s (%s)", record["turn_id"], record["status"], reason, extra=extra)
         self.refused(number, out.dead)
-        before = (self.open.get(number), self.early.get(number))
-        self.open[number] = core.open_runs()
+        if self.open.get(number) != core.open_runs():
+            self.open[number] = core.open_runs()
+            self.metrics.set(m.OPEN_TURNS, sum(self.open.values()))
+
+    def count_early(self, number: int, core: Partition) -> None:
+        """Count the events that wait for earlier ones: a walk over all open runs, which no batch should pay."""
         self.early[number] = sum([run.early.events for run in core.runs.open.values()])
-        if before != (self.open[number], self.early[number]):
-            self._show()
+        self.metrics.set(m.EARLY_EVENTS, sum(self.early.values()))
 
     def _add(self, counts: Counts) -> None:
         add = self.metrics.add
         add(m.RECORDS_READ, counts.records, topic=self.topic)
         for dialect, events in counts.events.items():
             add(m.EVENTS_ASSEMBLED, events, dialect=dialect)
-        add(m.DUPLICATES_DROPPED, counts.duplicates)
-        add(m.RUNS_OPENED, counts.opened)
-        add(m.RUNS_REOPENED, counts.reopened)
-        add(m.RUNS_CLOSED, counts.closed)
-        add(m.SEGMENTS_SPILLED, counts.spilled)
-        add(m.RUNS_PARKED, counts.parked)
+        for metric, count in (
+            (m.DUPLICATES_DROPPED, counts.duplicates),
+            (m.RUNS_OPENED, counts.opened),
+            (m.RUNS_REOPENED, counts.reopened),
+            (m.RUNS_CLOSED, counts.closed),
+            (m.SEGMENTS_SPILLED, counts.spilled),
+            (m.RUNS_PARKED, counts.parked),
+        ):
+            if count:
+                add(metric, count)
 
     def refused(self, number: int, dead: Iterable[Refused]) -> None:
         """Count and log dead letters."""
@@ -75,8 +82,5 @@ class AssemblyMetrics:
         """Forget revoked partitions."""
         self.open.clear()
         self.early.clear()
-        self._show()
-
-    def _show(self) -> None:
-        self.metrics.set(m.OPEN_TURNS, sum(self.open.values()))
-        self.metrics.set(m.EARLY_EVENTS, sum(self.early.values()))
+        self.metrics.set(m.OPEN_TURNS, 0)
+        self.metrics.set(m.EARLY_EVENTS, 0)

@@ -1,8 +1,8 @@
 """Faust's consumer with batches, and with offsets that the stage owns.
 
 Stock Faust hands out one record at a time, and commits what was acked, past turns in flight. Here a message is all that
-one fetch returned of a partition, and the stage decides what may be committed. Each override avoids one of Faust's
-traps; the comments say which.
+one poll returned, and the stage decides what may be committed. Each override avoids one of Faust's traps; the comments
+say which.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ class NothingRead(dict[TP, int | None]):
 
 
 class BatchConsumer(driver.Consumer):  # type: ignore[misc]  # Faust has no types
-    """One message per (partition, fetch): `message.value` is a Batch."""
+    """One message per poll: `message.value` holds a Batch of each partition, since a message costs Faust two tasks."""
 
     logger = driver.logger
 
@@ -71,22 +71,18 @@ class BatchConsumer(driver.Consumer):  # type: ignore[misc]  # Faust has no type
         if not self.flow_active:  # fetched across a rebalance: seek back, as the stock consumer does
             await self._seek_back()
             return
-        for raw_tp, fetched in records.items():
-            tp = ensure_TP(raw_tp)
-            if not self.flow_active:
-                return
-            if fetched and tp in active:  # aiokafka returns every partition when `active` became empty meanwhile
-                batch = (
-                    fetched if isinstance(fetched, Batch) else Batch.of(fetched)
-                )  # fetched while the thread was waiting
-                yield tp, self._to_message(tp, batch)
-
-    def _to_message(self, tp: TP, batch: Batch) -> ConsumerMessage:
-        at = batch.records[-1].timestamp / 1000 if batch.records else 0.0
-        unused = {"timestamp_type": None, "headers": (), "key": None, "checksum": None}
-        generation = self.app.consumer_generation_id
-        where = tp.topic, tp.partition, batch.end - 1
-        return ConsumerMessage(*where, at, value=batch, tp=tp, generation_id=generation, **unused)
+        # aiokafka returns every partition when `active` became empty meanwhile, and records as they are when they were
+        # fetched while the thread was waiting.
+        polled = {
+            tp: fetched if isinstance(fetched, Batch) else Batch.of(fetched)
+            for tp, fetched in ((ensure_TP(raw), fetched) for raw, fetched in records.items())
+            if fetched and tp in active
+        }
+        if polled:
+            tp, batch = next(iter(polled.items()))
+            unused = {"timestamp_type": None, "headers": (), "key": None, "checksum": None}
+            whole = {"value": polled, "tp": tp, "generation_id": self.app.consumer_generation_id, **unused}
+            yield tp, ConsumerMessage(tp.topic, tp.partition, batch.end - 1, 0.0, **whole)
 
     def verify_event_path(self, now: float, tp: TP) -> None:
         """Do nothing: `Worker.stalled` watches progress. Faust's check fails for a partition without a position."""

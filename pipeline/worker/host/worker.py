@@ -31,6 +31,7 @@ from pipeline.worker.host.batch_consumer import BatchTransport, batch_topic, cre
 from pipeline.worker.host.commits import Stage
 from pipeline.worker.host.group_work import GROUP_RECORDS
 from pipeline.worker.host.roles import Role
+from pipeline.worker.host.work import Batch
 from topics.catalog import TURNS
 from turnmill.errors import BrokerError
 from turnmill.settings import without_password
@@ -226,14 +227,18 @@ def build_app(settings: Settings, role: Role, metrics: Metrics) -> faust.App:
     @app.agent(batch_topic(app, stage.topic), name=role.name)  # type: ignore[untyped-decorator]  # Faust has no types
     async def read(stream: Any) -> None:
         async for event in stream.noack().events():
-            message = event.message
             try:
-                await stage.process(message.partition, message.value, message.generation_id)
-            except Exception:  # the batch is read again: the stage sees the hole
-                log.exception("%s: a batch of %s/%d failed", role.name, stage.topic, message.partition)
-                await asyncio.sleep(0.5)
+                for tp, batch in event.message.value.items():
+                    await process(tp.partition, batch, event.message.generation_id)
             finally:
                 event.ack()
+
+    async def process(partition: int, batch: Batch, generation: int) -> None:
+        try:
+            await stage.process(partition, batch, generation)
+        except Exception:  # the batch is read again: the stage sees the hole
+            log.exception("%s: a batch of %s/%d failed", role.name, stage.topic, partition)
+            await asyncio.sleep(0.5)
 
     @app.timer(1.0, name=f"{role.name}-tick")  # type: ignore[untyped-decorator]  # Faust has no types
     async def tick() -> None:
