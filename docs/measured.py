@@ -1,4 +1,4 @@
-"""The first table of docs/performance.md, of what `turnmill bench` has written into results/."""
+"""The tables of docs/performance.md and docs/reliability.md that say what commands have written into results/."""
 
 from collections.abc import Iterator, Sequence
 from itertools import dropwhile, takewhile
@@ -9,6 +9,11 @@ RESULTS: Final = Path(__file__).parents[1] / "results"
 JOB: Final = "Turnmill to the turns topic"
 LOADS: Final = ("text deltas, 1 event a record", "text deltas, 8 events a record")
 PEERS: Final = ("of Kafka Streams", "of Quix Streams", "of stock Faust")
+MEASURED: Final = "<!-- measured -->"
+TURNS: Final = "turns missing, twice, or of another hash"
+SLOWEST: Final = 4  # scenarios of chaos
+OF_SOAK: Final = ("peak", "rate", "kill", "runs published", "stored", "turns", "lag, records", "after")
+LIVES_ON: Final = "memory of the same worker after it"
 WAYS: Final = ("the provider alone", "through the proxy, unpublished", "through the proxy, published")
 
 
@@ -79,3 +84,70 @@ def lines() -> Iterator[tuple[str, str]]:
         "[a search](#searches) for a word in one turn of 100,000, five million turns, SQLite and Postgres: p50, p99",
         "; ".join(cells("| a search for", ["a word in one turn of 100,000"], *stores, page="reports")),
     )
+
+
+def copied(page: str) -> tuple[Sequence[str], list[Sequence[str]]]:
+    """Return the header and the rows of a page's first table."""
+    measured = list(rows(page, MEASURED))
+    return [*measured[0]], [[*row.values()] for row in measured]
+
+
+def soaked() -> Iterator[Sequence[str]]:
+    """Yield the rows of the soak that say whether it was passed."""
+    for what, is_ in copied("soak")[1]:
+        if what.startswith(OF_SOAK) or what == LIVES_ON:
+            yield ("memory of the worker that lives on" if what == LIVES_ON else what), is_
+
+
+def slowest() -> Iterator[tuple[str, str]]:
+    """Yield the scenarios of chaos that took longest to recover, and the longest of all others."""
+    seconds = {row["scenario"]: row["worst time to recover"] for row in rows("chaos", MEASURED)}
+    took = sorted(seconds.items(), key=lambda each: -float(each[1].removesuffix(" s")))
+    yield from took[:SLOWEST]
+    yield "any other", f"at most {took[SLOWEST][1]}"
+
+
+def tried() -> Iterator[tuple[str, str, str]]:
+    """Yield by what the guarantees are tried, what that is, and what came of it last."""
+    whole = (RESULTS / "chaos.md").read_text(encoding="utf-8").partition(MEASURED)[2].strip().partition(".")[0]
+    soak, stops = (
+        dict(copied("soak")[1]),
+        [row["took, at worst"].partition(" (")[0] for row in rows("restarts", MEASURED)],
+    )
+    alone, beside = [row["99 of 100"] for row in rows("neighbours", MEASURED)][:2]
+    proof = {
+        row["command"]: f"{row['result']}, on {row['commit']}" if row["commit"] else row["result"]
+        for row in rows("proof", "`make test-all`")
+    }
+    yield (
+        "[`make simulate`](#simulation)",
+        "schedules of kills, lost requests, disorder, hostile tenants, each from a seed",
+        proof["simulate"],
+    )
+    yield (
+        "`make simulate ARGS=mutants`",
+        "the same, with one rule of the pipeline removed",
+        f"each of {len(copied('simulation')[1])} mutants is detected",
+    )
+    yield "[`make chaos`](#chaos)", "brokers, workers, stores, disks and networks that break while agents talk", whole
+    yield (
+        "[`make soak`](#soak)",
+        "an hour at half of the peak, with a `kill -9` every two minutes",
+        f"{soak['runs published'].replace(' (', ' runs (')}; missing, twice, or of another hash: {soak[TURNS]}",
+    )
+    yield (
+        "[`make restarts`](#stops-and-starts)",
+        "stops, starts, and a roll of three workers under load",
+        "stop {}, start {}, a turn's delay {}, at worst".format(*stops),
+    )
+    yield (
+        "[neighbours](#neighbours)",
+        "a tenant whose runs weigh more than a worker may hold",
+        f"99 of 100 turns of another tenant are stored within {beside}, {alone} without it",
+    )
+    yield (
+        "`make attack`",
+        "what a hostile tenant can send ([Security](security.md)), to processes with the memory that the chart gives",
+        proof["attack"],
+    )
+    yield "`make test`", "everything above in small, with a real Kafka and a real Postgres", proof["test"]

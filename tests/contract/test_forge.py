@@ -10,6 +10,7 @@ import yaml
 ROOT = Path(__file__).parents[2]
 FORGE = ROOT / ".github"
 WORKFLOWS = sorted((FORGE / "workflows").glob("*.yml"))
+ALWAYS = {"help", "setup", "tools", "clean", "lint", "format", "pytest", "bytecode", "demo", "docs", "chart", "release"}
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
 
 
@@ -35,13 +36,45 @@ def test_actions_are_pinned_by_their_commit_and_workflows_may_only_read(path: Pa
     assert yaml.safe_load(text)["permissions"] == {"contents": "read"}
 
 
-def test_the_nights_commands_are_those_of_test_all() -> None:
+def test_what_is_in_no_workflow_is_listed() -> None:
+    """What `make test-all` has runs each night or with each change; the rest is in CONTRIBUTING, with a reason."""
     nightly = yaml.safe_load((FORGE / "workflows" / "nightly.yml").read_text())
     commands = re.search(r"^COMMANDS='\n(.*?)'$", (ROOT / ".ci" / "test-all").read_text(), re.MULTILINE | re.DOTALL)
     assert commands is not None
     long = dict(line.split(" ", 1) for line in commands[1].splitlines())
-    assert set(nightly["jobs"]["long"]["strategy"]["matrix"]["command"]) <= set(long)
-    assert {word for line in long.values() for word in line.partition(" ARGS=")[0].split()} <= TARGETS
+    called = {name: {*line.partition(" ARGS=")[0].split()} for name, line in long.items()}
+    assert set().union(*called.values()) <= TARGETS
+    by_night = nightly["jobs"]["long"]["strategy"]["matrix"]["command"]
+    text = "".join(path.read_text(encoding="utf-8") for path in (*WORKFLOWS, ROOT / ".ci" / "run"))
+    runs = {word for words in re.findall(r"\bmake ((?:[a-z-]+ ?)+)", text) for word in words.split()}
+    runs |= set().union(*(called[name] for name in by_night))
+    assert (TARGETS - runs - ALWAYS) | programs_that_nothing_starts() == listed()
+
+
+def listed() -> set[str]:
+    """Return what the table of CONTRIBUTING says that nothing runs: targets, and files of programs."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").partition("Nothing runs these by itself")[2]
+    table = text.partition("\n\n|")[2].partition("\n\n")[0]
+    rows = re.findall(r"^\|([^|]*)\|", table, re.MULTILINE)
+    names = {command for row in rows for command in re.findall(r"`(make [a-z-]+|python -m [\w.]+)", row)}
+    return {name.removeprefix("make ").removeprefix("python -m ") for name in names}
+
+
+def programs_that_nothing_starts() -> set[str]:
+    """Return the modules of tests/ that can be run, and that neither a command nor another module names."""
+    files = [ROOT / "Makefile", *sorted((ROOT / "tests").rglob("*.py"))]
+    texts = {path: path.read_text(encoding="utf-8") for path in files}
+    found = set()
+    for path, source in texts.items():
+        if '__name__ == "__main__"' in source and path.name != "__main__.py" and path != Path(__file__):
+            stem, relative = path.stem, path.relative_to(ROOT)
+            dotted = ".".join(relative.with_suffix("").parts)
+            started = rf"{relative}|\"{stem}\.py\"|_python\(\"{stem}\"|{dotted}\b(?!`)"
+            names = re.compile(rf"{started}|from [\w.]*{path.parent.name} import {stem}\b")
+            named = any(names.search(text) for other, text in texts.items() if other not in (path, Path(__file__)))
+            if not named and not stem.startswith("test_"):
+                found.add(dotted)
+    return found
 
 
 def test_each_python_that_is_promised_is_tested() -> None:
