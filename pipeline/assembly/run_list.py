@@ -29,7 +29,7 @@ from turnmill.remembered import Remembered
 from turnmill.wire.envelope import decode
 
 PER_RUN, PER_CHARACTER = 600, 4  # bytes of memory of a run, and of each character of its names
-SHED_FRACTION: Final = 20  # a part of the window after which it is looked again for runs that are older
+SHED_FRACTION: Final = 20  # finished runs older than the window are looked for so often within a window
 REMOVED_FRACTION: Final = 20  # one in so many of a tenant's runs is removed if there is no more room
 
 

@@ -81,8 +81,8 @@ async def cluster_of(client: Any) -> ClusterInfo:
     """Return the cluster of a connected client."""
     described = await client.describe_cluster()
     brokers = sorted((b["node_id"], f"{b['host']}:{b['port']}") for b in described["brokers"])
-    # The client has no public call that sends a request of its caller's making.
-    offers = (await client._send_request(ApiVersionRequest())).api_versions  # noqa: SLF001  # no public call
+    # The client has no public call that sends any request.
+    offers = (await client._send_request(ApiVersionRequest())).api_versions  # noqa: SLF001  # as above
     return ClusterInfo(described["cluster_id"], tuple(brokers), frozenset(row[0] for row in offers))
 
 

@@ -23,6 +23,7 @@ from topics import json_text
 from topics.thread_key import ThreadKey
 from turnmill.labels import KEYS
 
+TENANTS: Final = 100  # the tenants listed separately: those that have used most
 UNITS: Final = {"tokens": usage.c.total_tokens, "nano_usd": usage.c.cost_nano_usd}
 
 
@@ -71,9 +72,6 @@ async def forget_windows(store: ThreadStore, now: int) -> None:
 async def forget_deleted_usage(store: ThreadStore, tenant: str) -> None:
     """Delete the usage of a tenant's deleted threads, "" for threads without a tenant."""
     await store.change(delete(deleted_usage).where(deleted_usage.c.tenant == (column_text(tenant) or "")))
-
-
-TENANTS: Final = 100  # the tenants listed separately: those that have used most
 
 
 async def states(store: ThreadStore, budgets: Iterable[Budget], now: int) -> Sequence[State]:

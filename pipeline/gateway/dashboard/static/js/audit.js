@@ -1,6 +1,7 @@
 // Who changed something or read it out, the newest first.
 
 import * as api from "./api.js";
+import { attempt } from "./attempt.js";
 import { narrowing } from "./controls.js";
 import { fill, h } from "./dom.js";
 import { inFull, moment } from "./format.js";
@@ -27,20 +28,15 @@ export function audit(main, signal, query) {
   async function load(cursor) {
     const mine = (newest += 1);
     more.disabled = true;
-    try {
+    await attempt(message, signal, async () => {
       const page = await api.json("/v1/audit", { what: wanted.what || null, who: wanted.who || null, cursor }, signal);
-      if (mine !== newest) return;
+      if (mine !== newest) return undefined;
       if (cursor === null) fill(list);
       list.append(...page.records.map(row));
       next = page.next;
       more.hidden = next === null;
-      message.textContent = list.children.length ? "" : "No entries match these filters";
-      message.classList.remove("problem");
-    } catch (error) {
-      if (signal.aborted) return;
-      message.textContent = error.message;
-      message.classList.add("problem");
-    }
+      return list.children.length ? "" : "No entries match these filters";
+    });
     more.disabled = false;
   }
 }

@@ -1,6 +1,7 @@
 // Data sets: turns that people have chosen under a name. Their list, the turns of each, and how a turn gets in.
 
 import * as api from "./api.js";
+import { attempt } from "./attempt.js";
 import { labelled } from "./controls.js";
 import { fill, h } from "./dom.js";
 import { inFull, many, moment } from "./format.js";
@@ -41,15 +42,10 @@ export function addingTo(place, whose, signal) {
     async function add(event) {
       event.preventDefault();
       last = field.value.trim();
-      said.classList.remove("problem");
-      try {
+      await attempt(said, signal, async () => {
         const done = await api.send("PUT", api.url(`${place}/datasets/${encodeURIComponent(last)}`, { ...whose, turn }), null, signal);
         fill(said, done.turns ? `Added ${many(done.turns, "turn")} to ` : "Nothing new for ", h("a", { href: addressOf(last, done.tenant ?? "") }, last));
-      } catch (error) {
-        if (signal.aborted) return;
-        said.textContent = error.message;
-        said.classList.add("problem");
-      }
+      });
     }
   }
 }
@@ -59,7 +55,7 @@ export function datasets(main, signal) {
   const list = h("div.letters");
   const message = h("p.state", { role: "status" }, "Loading…");
   fill(main, h("div.controls", h("h1", "Data sets")), h("section.card", { "aria-label": "Data sets" }, h("header", h("p.muted", "Turns that were chosen in their threads, to be exported: ", h("code", "turnmill export --dataset NAME"))), list, message));
-  const load = () => shown(message, signal, async () => {
+  const load = () => attempt(message, signal, async () => {
     const found = (await api.json("/v1/datasets", {}, signal)).datasets;
     fill(list, found.map(row));
     return found.length ? "" : "None yet: a thread has a form for it below each turn";
@@ -67,7 +63,7 @@ export function datasets(main, signal) {
   load();
 
   function row(one) {
-    const drop = () => shown(message, signal, async () => {
+    const drop = () => attempt(message, signal, async () => {
       await api.send("DELETE", api.url(pathOf(one.name), { tenant: one.tenant ?? "" }), null, signal);
       load();
     });
@@ -90,7 +86,7 @@ export function dataset(main, signal, query, _, name) {
   const tenant = query.get("tenant");
   let after = 0;
   fill(main, h("p.crumbs", h("a", { href: "#/datasets" }, "Data sets"), " / ", h("span.cut", name)), h("div.controls", h("h1", name), tenant && h("span.chip", tenant)), h("section.card", { "aria-label": "Turns" }, list, more, message));
-  const load = () => shown(message, signal, async () => {
+  const load = () => attempt(message, signal, async () => {
     const page = await api.json(pathOf(name), { tenant, after, limit: PAGE }, signal);
     list.append(...page.turns.map(row));
     after = page.next;
@@ -101,7 +97,7 @@ export function dataset(main, signal, query, _, name) {
   load();
 
   function row(turn) {
-    const out = () => shown(message, signal, async () => {
+    const out = () => attempt(message, signal, async () => {
       await api.send("DELETE", api.url(`/v1/threads/${encodeURIComponent(turn.thread_id)}/datasets/${encodeURIComponent(name)}`, { tenant, turn: turn.turn_id }), null, signal);
       element.remove();
       return list.children.length || after !== null ? "" : "No turns are left, so the data set is gone";
@@ -126,16 +122,4 @@ function act(text, label, doing, sure = null) {
     else button.textContent = sure;
   });
   return button;
-}
-
-/** Does it, and shows the text that it promises, or what went wrong. */
-async function shown(message, signal, doing) {
-  message.classList.remove("problem");
-  try {
-    message.textContent = (await doing()) ?? "";
-  } catch (error) {
-    if (signal.aborted) return;
-    message.textContent = error.message;
-    message.classList.add("problem");
-  }
 }

@@ -1,6 +1,7 @@
 // What was refused, why, and the original bytes: as text, never as anything else.
 
 import * as api from "./api.js";
+import { attempt } from "./attempt.js";
 import { labelled, select } from "./controls.js";
 import { fill, h, icon, save as saveAs } from "./dom.js";
 import { bytes, exact, inFull, moment } from "./format.js";
@@ -23,20 +24,12 @@ export function deadLetters(main, signal, query) {
     h("div.controls", h("h1", "Dead letters"), h("div.filters", labelled("Reason", choose))),
     h("section.card", { "aria-label": "Newest dead letters" }, h("header", h("p.muted", "Records that could not be used, the newest first. ", h("code", "turnmill dlq redrive"), " tries them again."), number), list, message),
   );
-  load();
-
-  async function load() {
-    try {
-      const { letters, total } = await api.json("/v1/dead-letters", { reason: reason || null, limit: 100 }, signal);
-      fill(list, letters.map((letter) => row(letter, signal)));
-      message.textContent = letters.length ? "" : total && reason ? "None of the newest has this reason" : "No record was refused";
-      number.textContent = total > letters.length ? `${exact(letters.length)} of ${exact(total)}` : "";
-    } catch (error) {
-      if (signal.aborted) return;
-      message.textContent = error.message;
-      message.classList.add("problem");
-    }
-  }
+  attempt(message, signal, async () => {
+    const { letters, total } = await api.json("/v1/dead-letters", { reason: reason || null, limit: 100 }, signal);
+    fill(list, letters.map((letter) => row(letter, signal)));
+    number.textContent = total > letters.length ? `${exact(letters.length)} of ${exact(total)}` : "";
+    return letters.length ? "" : total && reason ? "None of the newest has this reason" : "No record was refused";
+  });
 }
 
 function row(letter, signal) {

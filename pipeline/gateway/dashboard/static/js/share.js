@@ -1,6 +1,7 @@
 // Links to a thread, for people without a token: made, copied, and ended.
 
 import * as api from "./api.js";
+import { attempt } from "./attempt.js";
 import { copyButton } from "./buttons.js";
 import { fill, h } from "./dom.js";
 import { inFull, many } from "./format.js";
@@ -10,7 +11,7 @@ import { person } from "./person.js";
 export function sharing(path, whose, signal) {
   const refused = person.refused("feedback");
   const said = h("p.state.small", { role: "status" });
-  const button = (text, doing) => h("button.quiet.small", { type: "button", onclick: () => act(doing), disabled: refused !== null, title: refused ?? "" }, text);
+  const button = (text, doing) => h("button.quiet.small", { type: "button", onclick: () => attempt(said, signal, doing), disabled: refused !== null, title: refused ?? "" }, text);
   const make = button("Make a link", async () => {
     const { address, expires_at: until } = await api.send("POST", api.url(`${path}/share`, whose), null, signal);
     const link = `${location.origin}${address}`;
@@ -18,20 +19,9 @@ export function sharing(path, whose, signal) {
   });
   const end = button("End all links", async () => {
     const { ended } = await api.send("DELETE", api.url(`${path}/share`, whose), null, signal);
-    said.textContent = `Ended ${many(ended, "link")}`;
+    return `Ended ${many(ended, "link")}`;
   });
   const fold = h("details.adding", { hidden: true }, h("summary", "Share this thread by a link"), h("p.muted.small", "Whoever has the link reads this thread, and nothing else."), h("div.actions", make, end), said);
   api.json("/static/features.json", {}, signal).then(({ share }) => (fold.hidden = !share)).catch(() => {});
   return fold;
-
-  async function act(doing) {
-    said.classList.remove("problem");
-    try {
-      await doing();
-    } catch (error) {
-      if (signal.aborted) return;
-      said.textContent = error.message;
-      said.classList.add("problem");
-    }
-  }
 }

@@ -5,6 +5,7 @@ import { againIn } from "./again.js";
 import { askedIn } from "./asked.js";
 import { judgedIn } from "./judged.js";
 import { asMarkdown } from "./as_markdown.js";
+import { attempt } from "./attempt.js";
 import { copyButton, foldButton, saveButton } from "./buttons.js";
 import { questions } from "./control.js";
 import { comparedIn } from "./compare.js";
@@ -106,14 +107,10 @@ export async function thread(main, signal, query, state, id) {
   async function extendOnce(side) {
     const turn = side === "before" ? shown.previous : shown.next;
     if (!turn) return;
-    try {
+    await attempt(message, signal, async () => {
       join(await paged({ [side]: turn }), side);
       show();
-    } catch (error) {
-      if (signal.aborted) return;
-      message.textContent = error.message;
-      message.classList.add("problem");
-    }
+    });
   }
 
   /** What stood first stays in view when older turns come above it. */
