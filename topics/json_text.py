@@ -49,20 +49,22 @@ def objects(value: Any) -> list[Fields]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
+def to_bytes(value: Any) -> bytes:
+    """Return a value as JSON, for sending: floats, key order and text exactly as they are in it."""
+    try:
+        return orjson.dumps(value)
+    except TypeError:  # lone surrogates, integers over 64 bits, deep nesting
+        return deep_json.dumps(value).encode()
+
+
 def dumps(value: Any) -> str:
     """Return a value as JSON text; NUL and lone surrogates are written as escapes."""
-    try:
-        return orjson.dumps(value).decode()
-    except TypeError:
-        return deep_json.dumps(value)
+    return to_bytes(value).decode()
 
 
 def encoded(record: Any) -> bytes:
-    """Return a record as JSON, for keeping: floats, key order and text exactly as they are in it."""
-    try:
-        return trimmed(orjson.dumps(record))
-    except TypeError:  # lone surrogates, integers over 64 bits, deep nesting
-        return dumps(record).encode()
+    """Return a record as JSON, for keeping."""
+    return trimmed(to_bytes(record))
 
 
 def trimmed(data: bytes) -> bytes:

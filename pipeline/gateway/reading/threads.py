@@ -228,7 +228,7 @@ async def read_thread(
         shown = {**last_turns(made, query.turns, query.since_turn), **ends}
         if judged is not None:
             shown = {**shown, "meta:feedback": judged, **({"meta:feedback_more": True} if has_more else {})}
-        data = json_text.dumps(with_bodies(shown, bodies) if query.requests else shown).encode()
+        data = json_text.to_bytes(with_bodies(shown, bodies) if query.requests else shown)
         return data, f'"{hashlib.sha256(data).hexdigest()[:32]}"'
 
     # In a slot until it is text: as Python values, a long conversation takes ten times as much memory.
