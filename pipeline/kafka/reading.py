@@ -246,6 +246,9 @@ def portions(
     records: Sequence[Any], most: int, most_bytes: int, size_of: Callable[[Any], int] = bytes_of
 ) -> Iterator[Sequence[Any]]:
     """Yield the records in portions of at most `most`, and of at most `most_bytes` unless it is a single record."""
+    if len(records) == 1:
+        yield records
+        return
     sizes = [size_of(record) for record in records]
     if records and len(records) <= most and sum(sizes) <= most_bytes:
         yield records

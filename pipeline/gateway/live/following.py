@@ -86,11 +86,12 @@ class Live(Service):
 
         Ends when the gateway stops, and when the reader may not go on, or must begin again.
         """
-        recent, tail = self.tail.recent, self.tail
+        recent, tail, clock = self.tail.recent, self.tail, asyncio.get_running_loop()
         position = Position({**following.stops, **following.starts})
         asked, ends, begun, late = time.monotonic(), time.monotonic() + STREAM_SECONDS, 0, None
         with self.metrics.in_progress(m.LIVE_READERS):
             async with self.tail.heard(following.thread) as news:
+                said, quiet = clock.time(), _Quiet(news, silence)
                 while not self.stopping and not following.again and time.monotonic() < ends:
                     if time.monotonic() - asked > RECHECK_INTERVAL:
                         if not await following.still():
@@ -114,11 +115,16 @@ class Live(Service):
                         if number:  # the loop gets its turn, also where the reader is sent nothing of them
                             await asyncio.sleep(0)
                         yield some
-                    if not records and late is None:
+                        said = clock.time()
+                    if late is None and not news.is_set():  # nothing has come since it was cleared
                         if not follow:
                             return
-                        if not await _within(news, silence):
+                        await news.wait()
+                    if quiet.over:
+                        if (left := said + silence - clock.time()) <= 0:
+                            said, left = clock.time(), silence
                             yield []
+                        quiet.begin(left)
 
     async def at(self, following: Following, place: EventId) -> EventRecord | None:
         """Return the thread's record at a place; None if another thread's record is there. Raises BrokerError."""
@@ -156,10 +162,18 @@ def first_places(runs: Iterable[ListedRun]) -> dict[int, int]:
     return firsts
 
 
-async def _within(event: asyncio.Event, seconds: float) -> bool:
-    """Return True if the event is set within `seconds`. A timer is used, since it costs less than `asyncio.timeout`."""
-    loop = asyncio.get_running_loop()
-    over = loop.call_later(seconds, event.set)
-    await event.wait()
-    over.cancel()
-    return loop.time() < over.when()
+class _Quiet:
+    """A timer that sets an event, for many waits: a timer for each costs as much as the rest of the wait."""
+
+    def __init__(self, event: asyncio.Event, seconds: float) -> None:
+        self._event = event
+        self.begin(seconds)
+
+    def begin(self, seconds: float) -> None:
+        """Set the event after so many seconds."""
+        self.over = False
+        asyncio.get_running_loop().call_later(seconds, self._end)
+
+    def _end(self) -> None:
+        self.over = True
+        self._event.set()
