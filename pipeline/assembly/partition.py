@@ -23,6 +23,7 @@ from pipeline.assembly.results import Counts, Out
 from pipeline.assembly.run import BEGUN, Run
 from pipeline.assembly.run_ends import RunEnds
 from pipeline.assembly.run_states import CLOSED, OPEN, REOPENABLE, SPILLED, UNKNOWN, Event, ImpossibleTransition, State
+from pipeline.assembly.spilled_run import SpilledRun
 from pipeline.assembly.weight import LARGE_RECORD, LIGHT
 from pipeline.turns.lineage import Redacted
 from topics import state as state_topic
@@ -390,9 +391,16 @@ class Partition:
     def restore(self, restored: RestoredState) -> None:
         """Restore this partition's state from the state topic, before the first record."""
         self.now = max(self.now, restored.now)
-        segments = restored.by_run()
-        self.ends.segments.restore(segments)
-        spilled, reopenable, complete = restored.runs(segments)
+        reopenable, complete = dict[RunKey, SpilledRun](), list[RunKey]()
+        for key, segments in restored.by_run():
+            self.ends.segments.restore(key, segments)
+            spilled = restored.spilled(key, segments)
+            if spilled is None:
+                complete.append(key)
+            elif spilled[1]:
+                self.runs.spilled.put(key, spilled[0])
+            else:
+                reopenable[key] = spilled[0]
         for key in complete:
             self.ends.remove_segments(key)
-        self.runs.restore(spilled, reopenable, restored.marks)
+        self.runs.restore(reopenable, restored.marks)

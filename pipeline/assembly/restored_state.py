@@ -1,20 +1,27 @@
 """The state topic's entries of a partition, collected record by record as the topic is read.
 
 At a restart, a partition has tens of thousands of marks of closed runs, and most of the topic is marks that have been
-removed. Each is packed as it comes, so that only the packed marks take memory.
+removed. Each is packed as it comes, so that only the packed marks take memory. So are outlines of segments: there may
+be a million.
 """
 
 import sys
-from collections.abc import Mapping
+from array import array
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+from typing import Final
 
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.marks import Marks
 from pipeline.assembly.parking import OutlinedSegment, outlined
 from pipeline.assembly.spilled_run import RESTORED, SpilledRun
-from topics import state
-from topics.state import RunKey, Segment
+from topics import json_text, state
+from topics.state import Clocks, RunKey, Segment
 
 Segments = dict[str, Segment | OutlinedSegment]  # by their keys on the state topic
+Kept = tuple[RunKey, Segment] | bytes  # with its run; or the outline of a segment, packed
+TAKES: Final = 200  # bytes of memory of a packed outline, beyond its key and its value
+OTHERS: Final = ("agent_id", "dialect", "ts")  # the names of its head that its run does not have
 
 
 class RestoredState:
@@ -25,7 +32,7 @@ class RestoredState:
 
     def __init__(self, dialects: Mapping[str, Dialect] | None = None, most: int = sys.maxsize) -> None:
         self.dialects = dialects or {}
-        self.segments: dict[bytes, tuple[RunKey, Segment | OutlinedSegment]] = {}
+        self.segments: dict[bytes, Kept] = {}
         self.marks = Marks()
         self.now = 0
         self.room = most
@@ -40,51 +47,67 @@ class RestoredState:
         self.now = max(self.now, entry.at)
         if isinstance(entry, Segment):
             self._remove(key)
-            self.room -= RESTORED + entry.size
-            if self.room < 0:
-                self.room += entry.size
-                self.segments[key] = run, outlined(entry, self.dialects)
-            else:
-                self.segments[key] = run, entry
+            kept: Kept = (run, entry)
+            if _takes(key, kept) > self.room:
+                kept = _packed(run, outlined(entry, self.dialects))
+            self.room -= _takes(key, kept)
+            self.segments[key] = kept
         elif (known := self.marks.get(run)) is None or entry.rank > known.rank:
             self.marks.add(run, entry)
 
     def _remove(self, key: bytes) -> bool:
         if key not in self.segments:
             return False
-        _, entry = self.segments.pop(key)
-        self.room += RESTORED + (entry.size if isinstance(entry, Segment) else 0)
+        self.room += _takes(key, self.segments.pop(key))
         return True
 
-    def by_run(self) -> dict[RunKey, Segments]:
-        """Return the segments of each run."""
-        segments: dict[RunKey, Segments] = {}
-        for key, (run, segment) in self.segments.items():
-            segments.setdefault(run, {})[key.decode()] = segment
-        return segments
+    def by_run(self) -> Iterator[tuple[RunKey, Segments]]:
+        """Yield the segments of each run, and forget them, so that never all are unpacked."""
+        for _, names in groupby(sorted(self.segments, key=_name), key=_name):
+            of_name: dict[RunKey, Segments] = {}  # of each tenant that has a run of this name
+            for key in names:
+                run, segment = _unpacked(self.segments.pop(key))
+                of_name.setdefault(run, {})[key.decode()] = segment
+            yield from of_name.items()
 
-    def runs(
-        self, by_run: Mapping[RunKey, Segments]
-    ) -> tuple[dict[RunKey, SpilledRun], dict[RunKey, SpilledRun], list[RunKey]]:
-        """Return (open runs, reopenable ones, complete ones whose worker died before it removed their segments).
+    def spilled(self, key: RunKey, of_run: Segments) -> tuple[SpilledRun, bool] | None:
+        """Return a run, and whether it is open, or else reopenable; None if it is complete.
 
-        `by_run` is that of the method. The mark of an open run is removed, since the run was reopened after it.
+        Then its worker died before it removed the segments. The mark of an open run is removed, since the run was
+        reopened after it.
         """
-        spilled: dict[RunKey, SpilledRun] = {}
-        reopenable: dict[RunKey, SpilledRun] = {}
-        complete: list[RunKey] = []
-        for key, of_run in by_run.items():
-            segments = list(of_run.values())
-            closed = self.marks.get(key)
-            if closed is not None and (closed.complete or closed.cut):
-                complete.append(key)
-                continue
-            if closed is None or any(segment.last_offset > closed.offset for segment in segments):
-                revision, since = (0, -1) if closed is None else (closed.revision + 1, closed.offset)
-                spilled[key] = SpilledRun.restored(segments, self.dialects, since, revision, is_open=True)
-                self.marks.remove(key)
-            else:
-                reopenable[key] = SpilledRun.restored(
-                    segments, self.dialects, closed.offset, closed.revision, is_open=False
-                )
-        return spilled, reopenable, complete
+        segments = list(of_run.values())
+        closed = self.marks.get(key)
+        if closed is not None and (closed.complete or closed.cut):
+            return None
+        if closed is None or any(segment.last_offset > closed.offset for segment in segments):
+            revision, since = (0, -1) if closed is None else (closed.revision + 1, closed.offset)
+            self.marks.remove(key)
+            return SpilledRun.restored(segments, self.dialects, since, revision, is_open=True), True
+        run = SpilledRun.restored(segments, self.dialects, closed.offset, closed.revision, is_open=False)
+        return run, False
+
+
+def _name(key: bytes) -> bytes:
+    """Return the name of a segment's run: its key without the offsets."""
+    return key.rpartition(b"#")[0]
+
+
+def _takes(key: bytes, kept: Kept) -> int:
+    """Return the memory of a segment, in bytes."""
+    return TAKES + len(key) + len(kept) if isinstance(kept, bytes) else RESTORED + kept[1].size
+
+
+def _packed(run: RunKey, of: OutlinedSegment) -> bytes:
+    head = [of.head[name] for name in OTHERS] if of.head else None
+    numbers = [of.first_offset, of.last_offset, of.at, of.part, *of.clocks, of.read, of.size]
+    return json_text.encoded([*run, *numbers, head, of.numbers.tolist()])
+
+
+def _unpacked(kept: Kept) -> tuple[RunKey, Segment | OutlinedSegment]:
+    if isinstance(kept, tuple):
+        return kept
+    *names, first, last, at, part, opened, gap, ended, read, size, rest, numbers = json_text.loads(kept.decode())
+    run, clocks = RunKey(*names), Clocks(opened, gap, ended)
+    head = {**run._asdict(), **dict(zip(OTHERS, rest, strict=True))} if rest is not None else {}
+    return run, OutlinedSegment(first, last, at, part, clocks, read, size, head, array("q", numbers))

@@ -210,20 +210,20 @@ class RunStates:
             forgotten.append(oldest)
         return forgotten
 
-    def restore(self, spilled: dict[RunKey, SpilledRun], reopenable: Mapping[RunKey, SpilledRun], marks: Marks) -> None:
+    def restore(self, reopenable: Mapping[RunKey, SpilledRun], marks: Marks) -> None:
         """Restore the state that another worker left, before the first record; `marks` include those of `reopenable`.
+
+        Its open runs are among the spilled ones already.
 
         The table is consulted once for each kind, since there are tens of thousands of marks.
         """
         for event, count in (
-            (Event.RESTORED_OPEN, len(spilled)),
+            (Event.RESTORED_OPEN, len(self.spilled)),
             (Event.RESTORED_INTERRUPTED, len(reopenable)),
             (Event.RESTORED_CLOSED, len(marks) - len(reopenable)),
         ):
             if count:
                 next_state(UNKNOWN, event)
-        for key, run in spilled.items():
-            self.spilled.put(key, run)
         self.marks = marks.by_age()
         for key in self.marks if reopenable else ():
             if key in reopenable:

@@ -1,6 +1,6 @@
 """Which segments each run has on the state topic, in few bytes: a worker may have a million runs."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from struct import Struct
 from typing import Any, Final
 
@@ -31,11 +31,10 @@ class SegmentNames:
         self._of: dict[bytes, bytes] = {}  # the NAMEs of each run
         self._buried: dict[RunKey, int] = {}  # number of a run's segments whose records are dead letters already
 
-    def restore(self, segments: Mapping[RunKey, Segments]) -> None:
-        """Restore the segments that a restart has read."""
-        for key, of_run in segments.items():
-            for segment in of_run.values():
-                self.add(key, segment)
+    def restore(self, key: RunKey, segments: Segments) -> None:
+        """Restore the segments of a run that a restart has read."""
+        for segment in segments.values():
+            self.add(key, segment)
 
     def add(self, key: RunKey, segment: Segment | OutlinedSegment) -> None:
         """Add a segment that is written to the state topic."""

@@ -33,13 +33,11 @@ class RunMoves:
                 raise
             return self._moved(states, key, before, event)
 
-        def watched_restore(
-            states: RunStates, spilled: dict[RunKey, SpilledRun], reopenable: Mapping[RunKey, SpilledRun], marks: Marks
-        ) -> None:
-            for key in {*spilled, *marks}:
+        def watched_restore(states: RunStates, reopenable: Mapping[RunKey, SpilledRun], marks: Marks) -> None:
+            for key in {*states.spilled, *marks}:
                 known = Event.RESTORED_INTERRUPTED if key in reopenable else Event.RESTORED_CLOSED
-                self._moved(states, key, State.UNKNOWN, Event.RESTORED_OPEN if key in spilled else known)
-            restore(states, spilled, reopenable, marks)
+                self._moved(states, key, State.UNKNOWN, Event.RESTORED_OPEN if key in states.spilled else known)
+            restore(states, reopenable, marks)
 
         patch.setattr(RunStates, "_leave", watched_leave)
         patch.setattr(RunStates, "restore", watched_restore)

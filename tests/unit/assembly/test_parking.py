@@ -128,7 +128,7 @@ def test_what_is_removed_from_the_state_topic_makes_room() -> None:
     found, out = RestoredState(TOYS, 20_000), taken(partition)
     for name, value in out.segments:
         found.take(name.encode(), value)
-    assert len({type(segment) for _, segment in found.segments.values()}) == 2
+    assert len({type(kept) for kept in found.segments.values()}) == 2
     for name, _ in out.segments:
         found.take(name.encode(), None)
     assert found.room == 20_000
