@@ -2,10 +2,13 @@
 
 import pytest
 
+from pipeline.assembly.parking import outlined
 from pipeline.assembly.restored_state import RestoredState
+from pipeline.dialects import DIALECTS
 from topics import state
 from topics.state import Clocks, Closed, RunKey, Segment
 from turnmill.errors import InvalidRecord
+from turnmill.wire import envelope
 
 THREAD = "6f1d6f5e-6f0a-4c0b-9d51-7d3a2b0c4e11"
 RUN = RunKey(None, THREAD, "run/1")
@@ -58,6 +61,19 @@ def test_segments_stay_until_they_are_removed() -> None:
     parts = [Segment(1, 2, 500, Clocks(500), [b"{}"], part) for part in range(3)]
     remembered = taken(*((RUN, part) for part in parts), (OTHER, parts[0]), key(RUN, parts[1]), key(OTHER, parts[0]))
     assert {run: list(found.values()) for run, found in remembered.by_run()} == {RUN: [parts[0], parts[2]]}
+
+
+@pytest.mark.parametrize("tenant", [None, "acme"])
+@pytest.mark.parametrize("seqs", [(0, 2), ()])  # without any: its record can't be read
+def test_what_has_no_room_is_unpacked_as_the_outline_that_it_was(tenant: str | None, seqs: tuple[int, ...]) -> None:
+    run = RunKey(tenant, THREAD, "run/1")
+    names = {**run._asdict(), "v": 1, "agent_id": "a", "dialect": "vercel-ai", "ts": 17}
+    events = [{"type": "start"}, {"type": "text-delta", "id": "t", "delta": "x"}]
+    records = [envelope.encode({**names, "seq": seq, "events": events}) for seq in seqs] or [b"{"]
+    segment = Segment(3, 9, 7_000, Clocks(5_000, 6_000, None), records, 1, None, 8)
+    remembered = RestoredState(DIALECTS, 0)
+    remembered.take(key(run, segment), state.encode(run, segment))
+    assert dict(remembered.by_run()) == {run: {key(run, segment).decode(): outlined(segment, DIALECTS)}}
 
 
 def test_now_is_the_newest_time_of_all() -> None:
