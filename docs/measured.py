@@ -94,9 +94,9 @@ def copied(page: str) -> tuple[Sequence[str], list[Sequence[str]]]:
 
 def soaked() -> Iterator[Sequence[str]]:
     """Yield the rows of the soak that say whether it was passed."""
-    for what, is_ in copied("soak")[1]:
+    for what, figure in copied("soak")[1]:
         if what.startswith(OF_SOAK) or what == LIVES_ON:
-            yield ("memory of the worker that lives on" if what == LIVES_ON else what), is_
+            yield ("memory of the worker that lives on" if what == LIVES_ON else what), figure
 
 
 def slowest() -> Iterator[tuple[str, str]]:
@@ -110,10 +110,8 @@ def slowest() -> Iterator[tuple[str, str]]:
 def tried() -> Iterator[tuple[str, str, str]]:
     """Yield by what the guarantees are tried, what that is, and what came of it last."""
     whole = (RESULTS / "chaos.md").read_text(encoding="utf-8").partition(MEASURED)[2].strip().partition(".")[0]
-    soak, stops = (
-        dict(copied("soak")[1]),
-        [row["took, at worst"].partition(" (")[0] for row in rows("restarts", MEASURED)],
-    )
+    soak = dict(copied("soak")[1])
+    stops = [row["took, at worst"].partition(" (")[0] for row in rows("restarts", MEASURED)]
     alone, beside = [row["99 of 100"] for row in rows("neighbours", MEASURED)][:2]
     proof = {
         row["command"]: f"{row['result']}, on {row['commit']}" if row["commit"] else row["result"]

@@ -397,7 +397,7 @@ class Partition:
             spilled = restored.spilled(key, segments)
             if spilled is None:
                 complete.append(key)
-            elif spilled[1]:
+            elif spilled[1]:  # it is open
                 self.runs.spilled.put(key, spilled[0])
             else:
                 reopenable[key] = spilled[0]

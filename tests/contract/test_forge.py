@@ -37,7 +37,7 @@ def test_actions_are_pinned_by_their_commit_and_workflows_may_only_read(path: Pa
 
 
 def test_what_is_in_no_workflow_is_listed() -> None:
-    """What `make test-all` has runs each night or with each change; the rest is in CONTRIBUTING, with a reason."""
+    """A workflow runs each target and program; CONTRIBUTING lists the others, and says when people run them."""
     nightly = yaml.safe_load((FORGE / "workflows" / "nightly.yml").read_text())
     commands = re.search(r"^COMMANDS='\n(.*?)'$", (ROOT / ".ci" / "test-all").read_text(), re.MULTILINE | re.DOTALL)
     assert commands is not None

@@ -51,7 +51,7 @@ async def scored(score: Score, pair: Fields) -> float:
 async def _by_command(command: Sequence[str], given: Fields) -> str:
     try:
         child = await asyncio.create_subprocess_exec(*command, stdin=-1, stdout=-1)
-        out, _ = await asyncio.wait_for(child.communicate(json_text.dumps(given).encode()), SCORE_TIMEOUT)
+        out, _ = await asyncio.wait_for(child.communicate(json_text.to_bytes(given)), SCORE_TIMEOUT)
     except OSError as error:
         raise CallerError(f"--scorer: {command[0]} can't be started: {error.strerror}") from None
     except TimeoutError:

@@ -79,7 +79,7 @@ def json_lines(out: IO[bytes]) -> Iterator[Put]:
     """Yield a function that writes an object as a line."""
 
     def put(line: Fields) -> None:
-        out.write(json_text.dumps(line).encode() + b"\n")
+        out.write(json_text.to_bytes(line) + b"\n")
 
     yield put
 

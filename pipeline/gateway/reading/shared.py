@@ -113,5 +113,5 @@ async def read_shared(
     form = FORMATS["thread"]
     async with slots.reads.taken(key.tenant or ""):
         document, ends = await page_of(gateway, key, PageWanted(last, before or None, after, branch), form)
-        data = await asyncio.to_thread(lambda: json_text.dumps({**form.printed(document), **ends}).encode())
+        data = await asyncio.to_thread(lambda: json_text.to_bytes({**form.printed(document), **ends}))
     return Response(data, media_type=JSON)

@@ -174,7 +174,7 @@ async def call(session: aiohttp.ClientSession, request: Request) -> ReadAnswer:
     try:
         async with asyncio.timeout(ANSWER_TIMEOUT):
             async with session.post(
-                request.url, data=json_text.dumps(request.body).encode(), headers=headers, allow_redirects=False
+                request.url, data=json_text.to_bytes(request.body), headers=headers, allow_redirects=False
             ) as answer:
                 names = {name.lower(): value for name, value in answer.headers.items()}
                 heard += ((now_ms(), event) for event in exchange.answered(answer.status, names))

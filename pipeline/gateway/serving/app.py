@@ -58,7 +58,7 @@ class Guard:
 
     async def _wait_for_share(self) -> None:
         """Wait while requests have had their share of this round: a thousand that come at once hold up no other."""
-        while self._first and time.perf_counter() - self._first > LOOP_SHARE:  # noqa: ASYNC110 # no event tells a round's end
+        while self._first and time.perf_counter() - self._first > LOOP_SHARE:  # noqa: ASYNC110 # asyncio has no event for it
             await asyncio.sleep(0)
         if not self._first:
             self._first = time.perf_counter()

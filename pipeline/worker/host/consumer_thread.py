@@ -63,7 +63,7 @@ class BatchThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]  # Faust
 
     def _take_as_batches(self, fetcher: Any) -> None:
         self._left = POLLED_BYTES
-        for fetched in fetcher._records.values():  # noqa: SLF001
+        for fetched in fetcher._records.values():  # noqa: SLF001  # aiokafka does not show what it has fetched
             if isinstance(fetched, FetchResult) and "getall" not in vars(fetched):
                 # A cycle would keep megabytes until it is collected.
                 fetched.getall = partial(self._take, weakref.ref(fetched))
@@ -74,19 +74,19 @@ class BatchThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]  # Faust
         Faust keeps five polls in memory, so records that a few bytes unpack to would fill it.
         """
         fetched: Any = reference()  # the caller holds a reference
-        parsed = fetched._partition_records  # noqa: SLF001  # aiokafka tells neither the position nor what it skips
-        if parsed is None or self._left <= 0 or not fetched.check_assignment(fetched._topic_partition):  # noqa: SLF001
+        parsed = fetched._partition_records  # noqa: SLF001  # else nobody learns the position
+        if parsed is None or self._left <= 0 or not fetched.check_assignment(fetched._topic_partition):  # noqa: SLF001  # as `getall`
             return None
-        parsed._consumer_record = lambda _, record: record  # noqa: SLF001  # nor has it a setting for this
+        parsed._consumer_record = lambda _, record: record  # noqa: SLF001  # aiokafka has no setting for this
         start, records = parsed.next_fetch_offset, []
         for record in parsed._records_iterator:  # noqa: SLF001  # `parsed` itself costs a call more each
             records.append(record)
             self._left -= len(record.value or b"")
             if self._left <= 0 or len(records) == max_records:
-                fetched._update_position()  # noqa: SLF001
+                fetched._update_position()  # noqa: SLF001  # as `getall`
                 break
         else:
-            fetched._update_position()  # noqa: SLF001
+            fetched._update_position()  # noqa: SLF001  # as `getall`
             fetched._partition_records = None  # noqa: SLF001  # read to its end, as `getall` says it
         return Batch(records, start, parsed.next_fetch_offset)
 
