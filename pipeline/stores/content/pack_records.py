@@ -19,6 +19,8 @@ from threading import RLock
 from typing import Any, Final, NamedTuple
 from zlib import crc32
 
+from pipeline.stores.database.sqlite_driver import log_ahead
+
 BEGIN: Final = Struct(">4sIQ")  # MAGIC, CRC-32 of the length, how many bytes follow
 NAMES: Final = Struct(">I32sQB")  # CRC-32 of all names, SHA-256 of the value, when it was written, bytes of its folder
 MAGIC: Final = b"TMv1"
@@ -163,7 +165,7 @@ class PackIndex:
         self.connection = sqlite3.connect(
             folder / NAME, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False
         )
-        self.connection.execute("PRAGMA journal_mode = WAL")
+        log_ahead(self.connection.execute)
         self.connection.executescript(SCHEMA)
 
     @contextmanager

@@ -14,7 +14,7 @@ from pipeline.stores.database.errors import StoreError
 from pipeline.stores.database.failures import store_error
 from pipeline.stores.database.packing import unpacked
 from pipeline.stores.database.primary import connect, keep_to
-from pipeline.stores.database.sqlite_driver import DRIVER
+from pipeline.stores.database.sqlite_driver import DRIVER, log_ahead
 from topics import json_text
 from turnmill.errors import CallerError
 
@@ -112,7 +112,8 @@ def _configure_sqlite(connection: Any, _record: object) -> None:
     connection.create_function("record_json", 1, lambda stored: unpacked(stored).decode(), deterministic=True)
     connection.isolation_level = None  # we send BEGIN ourselves: the driver sends it too late, after the first read
     cursor = connection.cursor()
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "secure_delete=ON", CACHE, COPIED):
+    log_ahead(cursor.execute)
+    for pragma in ("synchronous=FULL", "foreign_keys=ON", "secure_delete=ON", CACHE, COPIED):
         cursor.execute(f"PRAGMA {pragma}")
     cursor.close()
 

@@ -7,7 +7,9 @@ execute, fetch, close. Each takes longer than most statements do.
 # ruff: noqa: SLF001  # what the classes of SQLAlchemy's other drivers use of each other, and of aiosqlite
 
 import sqlite3
+import time
 from collections import deque
+from collections.abc import Callable
 from typing import Any, Final
 
 import aiosqlite
@@ -76,3 +78,25 @@ class _Driver(AsyncAdapt_aiosqlite_dbapi):
 
 
 DRIVER: Final = _Driver(aiosqlite, sqlite3)  # `module` of `create_async_engine`
+
+LOG_AHEAD: Final = "PRAGMA journal_mode=WAL"
+LOG_ATTEMPTS: Final = 200
+LOG_WAIT: Final = 0.01
+
+
+def log_ahead(execute: Callable[[str], object]) -> None:
+    """Turn on the write-ahead log by `execute` of a connection or cursor; the file remembers it. Raises sqlite3.Error.
+
+    When several connections do it at once, each waits for the others' read locks: SQLite refuses them without a wait,
+    whatever the busy timeout.
+    """
+    for _ in range(LOG_ATTEMPTS - 1):
+        try:
+            execute(LOG_AHEAD)
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
+                raise
+            time.sleep(LOG_WAIT)
+        else:
+            return
+    execute(LOG_AHEAD)

@@ -2,14 +2,16 @@
 
 import asyncio
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
-from threading import Event
+from threading import Barrier, Event
 from typing import Any, Final
 
 import pytest
 
 from pipeline.stores.database import engine
+from pipeline.stores.database.sqlite_driver import log_ahead
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads.reading import count_rows
 from pipeline.stores.turns import write_turns
@@ -96,3 +98,30 @@ async def test_writers_that_never_rest(database: Path, record: Any) -> None:
     emptied = [before for before, after in pairwise(sizes) if after < before]
     assert len(emptied) >= 3, sizes
     assert await stored(database) == 2_400
+
+
+def test_those_that_turn_it_on_at_the_same_time(tmp_path: Path) -> None:
+    """Without another attempt, of 200 new files some 20 have a connection that is refused."""
+    begin = Barrier(4)
+
+    def turn_on(file: Path) -> str:
+        connection = sqlite3.connect(file, isolation_level=None)
+        try:
+            begin.wait(PATIENCE)
+            log_ahead(connection.execute)
+            mode: str = connection.execute("PRAGMA journal_mode").fetchone()[0]
+        finally:
+            connection.close()
+        return mode
+
+    with ThreadPoolExecutor(begin.parties) as threads:
+        for number in range(200):
+            assert [*threads.map(turn_on, [tmp_path / f"{number}.db"] * begin.parties)] == ["wal"] * begin.parties
+
+
+def test_what_is_no_database_is_refused_at_once(tmp_path: Path) -> None:
+    (tmp_path / "notes.db").write_bytes(b"notes of a meeting " * 100)
+    connection = sqlite3.connect(tmp_path / "notes.db")
+    with pytest.raises(sqlite3.DatabaseError, match="not a database"):
+        log_ahead(connection.execute)
+    connection.close()
