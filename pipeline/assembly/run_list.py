@@ -153,10 +153,10 @@ class RunList:
         run = self._fold(run, key, envelope, offset, at, partition)
         if past or late:
             if not self.is_open(key):
-                self._rest(run)
+                self._retire(run)
         else:
-            self._opens(run, offset)
-            self._settle(run, closed)
+            self._list_as_open(run, offset)
+            self._retire_if_over(run, closed)
         return run
 
     def take_state(self, key: bytes | None, value: bytes | None, partition: int = 0) -> None:
@@ -182,7 +182,7 @@ class RunList:
         for value in segment.records:
             with suppress(InvalidRecord):
                 run = self._fold(self._known(key), key, decode(value), segment.first_offset, segment.at, partition)
-                self._opens(run, segment.last_offset)
+                self._list_as_open(run, segment.last_offset)
                 run.started_at = min(run.started_at, segment.clocks.opened)
                 if known is None:
                     run.longest = None  # a segment does not have the times of its records
@@ -229,7 +229,7 @@ class RunList:
             run.ended = True
         return run
 
-    def _opens(self, run: ListedRun, offset: int) -> None:
+    def _list_as_open(self, run: ListedRun, offset: int) -> None:
         """Add a run to the open ones; `offset`: of a record that the assembler applies."""
         run.offset = max(offset, run.offset)
         self.over.pop(run.key.tenant, run.key)
@@ -238,9 +238,9 @@ class RunList:
 
     def _look_at(self, key: RunKey) -> None:
         if (run := self._open.get(key.tenant, key)) is not None:
-            self._settle(run, self._marks.get(key))
+            self._retire_if_over(run, self._marks.get(key))
 
-    def _settle(self, run: ListedRun, closed: Closed | None) -> None:
+    def _retire_if_over(self, run: ListedRun, closed: Closed | None) -> None:
         """Keep a run among the open ones, or move it to the finished ones; `closed`: its mark."""
         goes_on = closed is None or (run.offset > closed.offset and not (closed.complete or closed.cut))
         if goes_on and not run.ended:
@@ -250,9 +250,9 @@ class RunList:
         if run.longest is not None and not run.counted and not run.imported:
             run.counted = True
             self.usual.add((run.key.tenant, run.agent_id), run.longest)
-        self._rest(run)
+        self._retire(run)
 
-    def _rest(self, run: ListedRun) -> None:
+    def _retire(self, run: ListedRun) -> None:
         """Remember a run that is not open, or not listed, for a while."""
         tenant, key = run.key.tenant, run.key
         self._open.pop(tenant, key)
@@ -273,7 +273,7 @@ class RunList:
         if key is not None and (run := self._known(key)) is not None:
             run.segments -= 1
             if not run.segments and self.is_open(key):
-                self._rest(run)
+                self._retire(run)
         with suppress(InvalidRecord):
             if (mark := state.mark_of(name)) is not None:
                 self._marks.remove_entry(*mark)
@@ -283,7 +283,7 @@ class RunList:
             return
         theirs = sorted((run for _, run in self._open.of(self._open.shares.most())), key=lambda run: run.last_at)
         for run in theirs[-(len(theirs) // REMOVED_FRACTION + 1) :]:
-            self._rest(run)
+            self._retire(run)
             self.left_out += 1
 
 
