@@ -1,6 +1,7 @@
 """Playing attacks: each on a stage with its settings, beside the victim's own runs, and what came of it."""
 
 import asyncio
+import gc
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
@@ -63,6 +64,8 @@ class Theatre:
         """The attacks, those of one stage behind each other; their stages end with the last."""
         try:
             for place, attack in enumerate(attacks):
+                gc.collect()  # else this program, which has the victim, too, would do it while the victim waits
+                gc.freeze()
                 began = time.monotonic()
                 try:
                     stage = await self._stage(attack)

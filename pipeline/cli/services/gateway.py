@@ -48,6 +48,7 @@ def gateway(context: click.Context, dev: Path | None) -> None:
         settings = load()
         set_up(settings.log_level, settings.log_format)
         logging.getLogger("uvicorn").setLevel(logging.WARNING)  # it logs each step of its start and stop at INFO
+        process_memory.share_heap()
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(serve(settings, dev))
 
@@ -93,4 +94,8 @@ async def serve(settings: Settings, dev: Path | None = None) -> None:
     process_memory.relax_collector(YOUNG, MIDDLE)
     sys.setswitchinterval(SWITCH_AFTER)  # queries run in threads, while live readers wait for the loop
     click.echo(f"turnmill: gateway; {url_of(listening)}", err=True)
-    await Server(app, stopping).serve(sockets=[listening])
+    giving_back = asyncio.create_task(process_memory.give_back())
+    try:
+        await Server(app, stopping).serve(sockets=[listening])
+    finally:
+        giving_back.cancel()

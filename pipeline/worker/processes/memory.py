@@ -1,4 +1,4 @@
-"""The memory of a worker's process: returns memory of its peaks to the system.
+"""The memory of a worker's or a gateway's process: returns memory of its peaks to the system.
 
 Batches are thousands of objects that live for milliseconds. By default, glibc keeps the pages of each peak, once for
 each thread, and Python's collector searches all objects for cycles that don't exist.
@@ -13,7 +13,7 @@ M_ARENA_MAX: Final = -8  # of <malloc.h>
 GIVE_BACK_INTERVAL: Final = 10.0  # seconds
 
 
-def one_heap() -> None:
+def share_heap() -> None:
     """Have glibc's threads share one heap; otherwise each has its own, and each keeps the memory of its own peak."""
     mallopt = _of_glibc("mallopt")
     if mallopt is not None:

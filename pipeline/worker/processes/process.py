@@ -22,7 +22,7 @@ def run(worker: Worker, stop_within: float, *, child: bool = False) -> None:
 
     A stop that takes longer than `stop_within` seconds ends the process with status 75.
     """
-    process_memory.one_heap()
+    process_memory.share_heap()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_run(worker, stop_within, child=child))
 
