@@ -58,6 +58,7 @@ class CommandStreams:
             for command in sorted(earlier, key=lambda command: command.kind == ANSWER):
                 if tenant in (None, command.tenant) and (told := await self._told(command)):
                     yield told
+                    await asyncio.sleep(0)  # there may be thousands, and nothing else need wait for any of them
             while not (mine.missed and mine.waiting.empty()):
                 try:
                     async with asyncio.timeout(silence):
@@ -68,6 +69,7 @@ class CommandStreams:
                     self._queued.give(tenant, size)
                     if told := await self._told(command):
                         yield told
+                        await asyncio.sleep(0)
         finally:
             self._streams.discard(mine)
             self._listening.add(tenant, -1)

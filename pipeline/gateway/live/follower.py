@@ -26,12 +26,12 @@ from pipeline.settings import Settings
 from topics.catalog import EVENTS, Topic
 from turnmill.ending import ended
 from turnmill.errors import BrokerError
-from turnmill.limits import DECODED_BYTES
 from turnmill.remembered import Remembered
 
 RETRY_DELAY: Final = 1.0  # seconds after a failure
 RECORD_OBJECT_BYTES: Final = 600  # of memory, of a record beside its value
-YIELD_RECORDS: Final = 300  # records, of at most DECODED_BYTES, between two yields to the event loop
+YIELD_RECORDS: Final = 300  # records, of at most YIELD_BYTES, between two yields to the event loop
+YIELD_BYTES: Final = 262_144  # as lists in lists, they take ten milliseconds
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +77,7 @@ class Listener(Protocol):
 
 
 class _Pauses:
-    """Yields to the event loop behind each YIELD_RECORDS or DECODED_BYTES that were handed over.
+    """Yields to the event loop behind each YIELD_RECORDS or YIELD_BYTES that were handed over.
 
     Not more often: at each yield, a query's thread may keep the GIL for long.
     """
@@ -87,7 +87,7 @@ class _Pauses:
 
     async def after(self, records: Sequence[Any]) -> None:
         """Note that these records were handed over."""
-        self._since += max(len(records) / YIELD_RECORDS, sum(map(bytes_of, records)) / DECODED_BYTES)
+        self._since += max(len(records) / YIELD_RECORDS, sum(map(bytes_of, records)) / YIELD_BYTES)
         if self._since >= 1:
             self._since = 0.0
             await asyncio.sleep(0)
@@ -192,7 +192,7 @@ class Follower(Service):
                 stops = {partition: max(start, self.positions[partition]) for partition, start in at.items()}
                 spans = {partition: (start, stops[partition]) for partition, start in at.items()}
                 async for partition, batch in read(consumer, spans):
-                    for records in portions(batch, YIELD_RECORDS, DECODED_BYTES):
+                    for records in portions(batch, YIELD_RECORDS, YIELD_BYTES):
                         self._give([listener], partition, records, records[-1].offset + 1, past=listener.runs != "open")
                         await pauses.after(records)
                 at = stops
@@ -249,7 +249,7 @@ class Follower(Service):
         pauses = _Pauses()
         for partition, batch in batches.items():
             self.lags[partition] = (consumer.highwater(partition) or 0) - batch[-1].offset - 1
-            for records in portions(batch, YIELD_RECORDS, DECODED_BYTES):
+            for records in portions(batch, YIELD_RECORDS, YIELD_BYTES):
                 behind = self.positions[partition] = records[-1].offset + 1
                 listeners = self._joined(partition.topic)
                 for member in self._members.values():

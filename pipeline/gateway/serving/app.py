@@ -82,6 +82,12 @@ class Guard:
                     headers.setdefault(name, value)
             await send(message)
 
+        async def whole() -> Message:
+            message = await receive()
+            if message["type"] == "http.request" and not message.get("more_body"):  # now it is decoded
+                await self._wait_for_share()
+            return message
+
         try:
             await self._wait_for_share()
             size = len(scope["raw_path"]) + len(scope["query_string"])
@@ -92,7 +98,7 @@ class Guard:
                 await problem.response()(scope, receive, strict)
                 return
             self._guard(Headers(scope=scope))
-            await self._app(scope, receive, strict)
+            await self._app(scope, whole, strict)
         except Problem as problem:
             await problem.response()(scope, receive, strict)
         except Exception:  # the answer to any unexpected error has a reference that is also in the log

@@ -3,6 +3,7 @@
 import asyncio
 import time
 
+import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from pipeline.gateway.serving.app import LOOP_SHARE, Guard
@@ -12,14 +13,24 @@ REQUESTS = 100
 TAKES = LOOP_SHARE / 4  # seconds of the loop that each request takes, at least
 
 
-async def test_requests_that_come_at_once_let_others_have_their_rounds_of_the_loop() -> None:
+@pytest.mark.parametrize("with_body", [False, True])
+async def test_requests_that_come_at_once_let_others_have_their_rounds_of_the_loop(*, with_body: bool) -> None:
     began: list[str] = []
+    waiting: list[asyncio.Future[None]] = []  # for their bodies, which all come in one round
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if with_body:
+            await receive()
         began.append(scope["path"])
         time.sleep(TAKES)  # noqa: ASYNC251 # the request is to hold the loop
 
     async def receive() -> Message:
+        loop = asyncio.get_running_loop()
+        waiting.append(loop.create_future())
+        if len(waiting) == REQUESTS:
+            for body in waiting:
+                loop.call_soon(body.set_result, None)
+        await waiting[-1]
         return {"type": "http.request"}
 
     async def send(message: Message) -> None:
