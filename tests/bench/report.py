@@ -40,11 +40,14 @@ def show(suite: Suite, where: dict[str, Any], console: Console) -> None:
 def markdown(suite: Suite, where: dict[str, Any]) -> str:
     """The tables as Markdown."""
     blocks = ["\n".join(f"{line}  " for line in in_words(where)).rstrip()]
-    for sheet in sheets(suite):
-        lines = [sheet.columns, ["---"] * len(sheet.columns), *sheet.rows]
-        blocks.append(f"**{sheet.title}**\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines))
+    blocks += [f"**{sheet.title}**\n\n{in_cells(sheet.columns, sheet.rows)}" for sheet in sheets(suite)]
     blocks += [*_left_out(suite), *_failed(suite)]
     return "\n\n".join(blocks) + "\n"
+
+
+def in_cells(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    return "\n".join(f"| {' | '.join(line)} |" for line in (columns, ["---"] * len(columns), *rows))
 
 
 def put_into(page: str, text: str) -> str:

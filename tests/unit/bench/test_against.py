@@ -82,15 +82,18 @@ def test_costs_of_loads_are_those_that_the_benchmark_prints() -> None:
 
 @pytest.mark.parametrize(("options", "late", "status"), [(["--targets"], 4, 0), (["--targets"], 6, 1), ([], 6, 0)])
 def test_the_command_exits_with_1_where_a_target_is_missed(
-    options: list[str], late: float, status: int, monkeypatch: pytest.MonkeyPatch
+    options: list[str], late: float, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: Any = Made([{**figures(10), "newest": 1.0}])
     monkeypatch.setattr(against, "other", lambda *_: made)
     monkeypatch.setattr(against, "today", lambda: Made([{**figures(late), "newest": 0.01}]))
     monkeypatch.setattr(against, "ROWS", (LATE,))
-    done = CliRunner().invoke(bench, ["--against", "REV", "--only", "long", *options])
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- measured -->\nold\n<!-- end -->\n")
+    done = CliRunner().invoke(bench, ["--against", "REV", "--only", "long", "--into", str(page), *options])
     assert done.exit_code == status, done.output
-    assert ("≤ 0.5" in done.output) == bool(options)
+    assert ("≤ 0.5" in done.output) == ("≤ 0.5" in page.read_text()) == bool(options)
+    assert f"| {late:.1f} ms |" in page.read_text()
 
 
 def test_what_can_not_be_compared_is_refused() -> None:
