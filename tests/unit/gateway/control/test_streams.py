@@ -42,6 +42,21 @@ async def test_earlier_stops_come_before_answers() -> None:
     assert await heard(CommandStreams(erased), [*answers, stop, command(tenant="evil")]) == [stop, *answers]
 
 
+async def test_others_have_their_turn_between_two_commands() -> None:
+    turns, streams = 0, CommandStreams(erased)
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    beside = asyncio.ensure_future(other())
+    assert len(await heard(streams, [command(ANSWER) for _ in range(2_000)])) == 2_000
+    beside.cancel()
+    assert turns >= 2_000
+
+
 async def test_words_of_a_deleted_thread_are_not_sent() -> None:
     stop = command(STOP, DELETED)
     earlier = [command(STEER, DELETED), command(ANSWER, DELETED), stop]
