@@ -195,21 +195,22 @@ async def unread(stage: Stage) -> None:
     doors = await doors_of(stage)
     thread = await opened(stage, "evil")
 
-    async def command() -> None:
+    async def peak() -> int:
+        """Return the gateway's, in bytes, while commands come."""
+        stage.gateway.forget_peak()
         for door in doors.writing("control"):
             await many(stage.evil, door, thread, doors.body(door, LONG, LONG), OTHERS)
+        await stage.acme.get("/v1/threads")
+        return stage.gateway.peak()
 
-    await command()  # until the memory of commands is full, which no stream has to do with
-    stage.gateway.forget_peak()
-    before, readers = stage.gateway.peak(), 0
+    await peak()  # until the memory of commands is full, which no stream has to do with
+    before, readers = await peak(), 0
     async with AsyncExitStack() as stack:
         for door in doors.every:
             for _ in range(12 if door.endless else 0):
                 answer = await stack.enter_async_context(stage.evil.stream("GET", filled(door, thread)))
                 readers += answer.status_code == 200
-        await command()
-        await stage.acme.get("/v1/threads")
-    took = stage.gateway.peak() - before
+        took = await peak() - before
     assert took < QUEUED.size + readers * READER, f"{readers} streams that nobody reads took {took // MIB} MiB"
 
 
