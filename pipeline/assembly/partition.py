@@ -5,6 +5,7 @@ events topic must be read again from the offset `floor()`, so that nothing is lo
 transitions between them, are in `run_states`.
 """
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
@@ -22,7 +23,7 @@ from pipeline.assembly.restored_state import RestoredState
 from pipeline.assembly.results import Counts, Out
 from pipeline.assembly.run import BEGUN, Run
 from pipeline.assembly.run_ends import RunEnds
-from pipeline.assembly.run_states import CLOSED, OPEN, REOPENABLE, SPILLED, UNKNOWN, Event, ImpossibleTransition, State
+from pipeline.assembly.run_states import CLOSED, OPEN, REOPENABLE, SPILLED, UNKNOWN, ImpossibleTransition, State
 from pipeline.assembly.spilled_run import SpilledRun
 from pipeline.assembly.weight import LARGE_RECORD, LIGHT
 from pipeline.turns.lineage import Redacted
@@ -35,6 +36,7 @@ from turnmill.wire.envelope import ENDS, MAX_INTEGER, batch_refusal, checked, de
 
 INT: Final = frozenset({int})
 NOTHING: Final[Fields] = {}
+CLOSED_AT_ONCE: Final = 16_777_216  # bytes that the open runs weigh
 REPORT_GROWTH: Final = 1.25  # growth of a run until its usage is reported again, since each report builds the run
 
 
@@ -59,6 +61,7 @@ class Partition:
         self.now = 0
         self.ends = RunEnds(limits, self.finishing)
         self.runs = self.ends.runs
+        self.overdue = deque[RunKey]()  # spilled runs whose deadline may have passed, in this order
         self.unspilled = 0  # approximate bytes of large records that came since `spill` was called
 
     @property
@@ -324,35 +327,49 @@ class Partition:
 
     # ---- time
 
-    def tick(self, now: int) -> None:
-        """Close runs whose deadline has passed at `now` (broker ms); remove expired marks and reopenable runs."""
+    def tick(self, now: int) -> bool:
+        """Close runs whose deadline has passed at `now` (broker ms); remove expired marks and reopenable runs.
+
+        Return False if more are overdue than are closed at once, since a turn takes more memory than its open run:
+        then call it again, once the results are taken.
+        """
         self.now = max(self.now, now)
+        self.overdue.extend(self.runs.spilled.due(self.now))
+        room = CLOSED_AT_ONCE
         for key, run in list(self.runs.open.items()):
+            if room <= 0:
+                return False
             event = overdue(run, self.now, self.limits)
             if event is not None:
                 self.ends.close(key, run, event, self.now)
+                room -= BEGUN + run.size
             elif self.limits.tell_use and run.read is None and not run.early and run.next > run.metered * REPORT_GROWTH:
                 self.ends.out.telemetry += self.finishing.used(run)
-        for key in self.runs.spilled.due(self.now):
-            if key in self.ends.awaited:  # it is replaced when it is built
-                continue
-            event = overdue_spilled(self.runs.spilled[key], self.now, self.limits)
-            if event is not None:
-                self._close_spilled(key, event)
-            else:
-                self.runs.replace_spilled(key, self.runs.spilled[key])
+        while self.overdue:
+            if room <= 0:
+                return False
+            room -= BEGUN + self._close_overdue(self.overdue.popleft())
         for key, closed in self.runs.expire(self.now):
             self.ends.out.marks.append((state_topic.closed_key(key, closed), None))
+        return True
 
-    def _close_spilled(self, key: RunKey, event: Event) -> None:
-        """Close a spilled run whose deadline has passed; its exact end is known once it is built again."""
-        run = self.run_of(key, SPILLED)
+    def _close_overdue(self, key: RunKey) -> int:
+        """Close a spilled run if its deadline has passed; return the weight of its records, if they were built."""
+        spilled = self.runs.spilled.get(key)
+        if spilled is None or key in self.ends.awaited:  # it goes on meanwhile; or it is replaced when it is built
+            return 0
+        event = overdue_spilled(spilled, self.now, self.limits)
+        if event is None:
+            self.runs.replace_spilled(key, spilled)
+            return 0
+        run = self.run_of(key, SPILLED)  # its exact end is known once it is built again
         if run is None:
             if not self._await_unreadable(key):
                 self.runs.give_up(key)
-            return
+            return 0
         known = ended(run, self.limits) or overdue(run, self.now, self.limits)
         self.ends.close(key, run, known or event, self.now)
+        return run.size if run.read is None else 0
 
     def open_runs(self) -> int:
         """Return how many runs are open, in memory or spilled."""

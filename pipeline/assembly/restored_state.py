@@ -14,12 +14,12 @@ from typing import Final
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.marks import Marks
 from pipeline.assembly.parking import OutlinedSegment, outlined
-from pipeline.assembly.spilled_run import RESTORED, SpilledRun
+from pipeline.assembly.spilled_run import SpilledRun, restored_weight
 from topics import json_text, state
 from topics.state import Clocks, RunKey, Segment
 
 Segments = dict[str, Segment | OutlinedSegment]  # by their keys on the state topic
-Kept = tuple[RunKey, Segment] | bytes  # with its run; or the outline of a segment, packed
+Kept = tuple[RunKey, Segment, int] | bytes  # with its run, and its weight; or the outline of a segment, packed
 TAKES: Final = 200  # bytes of memory of a packed outline, beyond its key and its value
 OTHERS: Final = ("agent_id", "dialect", "ts")  # the names of its head that its run does not have
 
@@ -47,7 +47,7 @@ class RestoredState:
         self.now = max(self.now, entry.at)
         if isinstance(entry, Segment):
             self._remove(key)
-            kept: Kept = (run, entry)
+            kept: Kept = (run, entry, restored_weight(entry, self.room))
             if _takes(key, kept) > self.room:
                 kept = _packed(run, outlined(entry, self.dialects))
             self.room -= _takes(key, kept)
@@ -95,7 +95,7 @@ def _name(key: bytes) -> bytes:
 
 def _takes(key: bytes, kept: Kept) -> int:
     """Return the memory of a segment, in bytes."""
-    return TAKES + len(key) + len(kept) if isinstance(kept, bytes) else RESTORED + kept[1].size
+    return TAKES + len(key) + len(kept) if isinstance(kept, bytes) else kept[2]
 
 
 def _packed(run: RunKey, of: OutlinedSegment) -> bytes:
@@ -106,7 +106,7 @@ def _packed(run: RunKey, of: OutlinedSegment) -> bytes:
 
 def _unpacked(kept: Kept) -> tuple[RunKey, Segment | OutlinedSegment]:
     if isinstance(kept, tuple):
-        return kept
+        return kept[:2]
     *names, first, last, at, part, opened, gap, ended, read, size, rest, numbers = json_text.loads(kept.decode())
     run, clocks = RunKey(*names), Clocks(opened, gap, ended)
     head = {**run._asdict(), **dict(zip(OTHERS, rest, strict=True))} if rest is not None else {}

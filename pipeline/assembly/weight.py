@@ -4,8 +4,11 @@ It depends on the record alone, so that every machine and every version of Pytho
 constants are approximately those of 64-bit CPython.
 """
 
+import sys
 from collections.abc import Sequence
 from typing import Any, Final
+
+import orjson
 
 # Not Final, since tests set these: compiled code would not read them again.
 LARGE_RECORD = 65_536  # bytes; the weight of smaller ones is their bytes, as long as their run is light
@@ -28,8 +31,19 @@ def weight(size: int, events: Sequence[Any], before: int) -> int:
     return size + structure(events)
 
 
-def structure(events: Sequence[Any]) -> int:
-    """Return the additional memory of events, and of the arrays and objects in them, beyond their bytes."""
+def parsed_weight(value: bytes, most: int = sys.maxsize) -> int:
+    """Return the memory of a record once it is parsed, however small it is; above `most` not counted to its end."""
+    try:
+        return len(value) + structure(orjson.loads(value)["events"], most)
+    except (ValueError, TypeError, KeyError):  # it becomes a dead letter, as it is
+        return len(value)
+
+
+def structure(events: Sequence[Any], most: int = sys.maxsize) -> int:
+    """Return the additional memory of events, and of the arrays and objects in them, beyond their bytes.
+
+    `most`: as in `parsed_weight`.
+    """
     total = EVENT * len(events)
     nodes: list[Any] = []
     for event in events:
@@ -37,7 +51,7 @@ def structure(events: Sequence[Any]) -> int:
             nodes.extend([value for value in event.values() if value.__class__ is dict or value.__class__ is list])
         elif event.__class__ is dict or event.__class__ is list:
             nodes.append(event)
-    while nodes:
+    while nodes and total <= most:
         node = nodes.pop()
         if node.__class__ is dict:
             total += OBJECT + (MEMBERS + MEMBER * len(node) if node else 0)

@@ -36,7 +36,7 @@ BOUNDS = {
 # Words that name nothing: a reader has to look up what they stand for.
 VAGUE = {"one": 900, "found": 600, "place": 400, "own": 300}
 MODULES = 650
-LINES = 91_923  # 84,500 are wanted: fifteen wires, labels, alerts, feedback, data sets, links, parking took the rest
+LINES = 91_977  # 84,500 are wanted: fifteen wires, labels, alerts, feedback, data sets, links, parking took the rest
 WHOLE_SETTINGS = 40  # modules of which a function takes all settings, so that its signature says nothing
 
 

@@ -175,7 +175,12 @@ class AssembleWork(Work):
         clock. A worker that comes back after an hour reads its backlog before it closes anything.
         """
         held = self._hold(partition)
-        held.core.tick(held.core.now + idle_ms)
+        now = held.core.now + idle_ms
+        while not held.core.tick(now):
+            await self._send(partition, held)
+            if not self._goes_on(partition, held):
+                return
+            self._hold(partition)
         await self._spill(held)
         await self._send(partition, held)
         self.counts.count_early(partition, held.core)

@@ -16,7 +16,7 @@ from typing import IO, Final
 
 from aiokafka import TopicPartition
 
-from pipeline.assembly.records import Refused, buried
+from pipeline.assembly.records import Record, Refused, buried
 from pipeline.assembly.restored_state import RestoredState
 from pipeline.assembly.results import Parked, Unbuilt
 from pipeline.kafka.reading import read_once
@@ -129,16 +129,18 @@ async def read_state(
     if not states:
         return {}
     async for partition, records in read_once(brokers, list(states), max_poll_records=BATCH_SIZE):
-        for record in records:
-            _take(states[partition], record.key or b"", record.value)  # without one: a batch that was refused
+        # In a thread: large segments are parsed, to know what memory they will take.
+        await asyncio.to_thread(_take_all, states[partition], records)
     return {partition.partition: state for partition, state in states.items()}
 
 
-def _take(state: RestoredState, key: bytes, value: bytes | None) -> None:
-    try:
-        state.take(key, value)
-    except InvalidRecord as error:  # from a newer worker, or another program
-        log.warning("state entry %r skipped: %s", key[:80], error)
+def _take_all(state: RestoredState, records: Iterable[Record]) -> None:
+    for record in records:
+        key = record.key or b""  # without one: a batch that was refused
+        try:
+            state.take(key, record.value)
+        except InvalidRecord as error:  # from a newer worker, or another program
+            log.warning("state entry %r skipped: %s", key[:80], error)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -153,8 +153,7 @@ class Replay:
             self.core.feed(wanted)
             turns += self._taken()
             if wanted:
-                self.core.tick(max(self.core.now, wanted[-1].timestamp))
-                turns += self._taken()
+                turns += self._ended(wanted[-1].timestamp)
         self.next = records[-1].offset + 1
         if self.next >= self.span.end and self.until is None:
             self.until = records[-1].timestamp + self.limits.run_ms
@@ -162,14 +161,19 @@ class Replay:
 
     def finish(self) -> list[TurnRecord]:
         """End the reading: at the topic's end, deadlines run by the clock. Runs that are still open are left out."""
-        if self.next >= self.span.last:
-            self.core.tick(max(self.core.now, now_ms()))
-        turns = self._taken()
+        turns = self._ended(now_ms()) if self.next >= self.span.last else self._taken()
         for key, run in self.core.runs.open.items():
             if run.last_offset >= self.span.begin:
                 self.seen.open_runs += 1
                 _name(self.seen.open, key)
         return turns
+
+    def _ended(self, now: int) -> list[TurnRecord]:
+        """Return the turns of the runs whose deadlines have passed at `now`."""
+        turns: list[TurnRecord] = []
+        while not self.core.tick(now):
+            turns += self._taken()
+        return turns + self._taken()
 
     def _wanted(self, record: Any) -> bool:
         stretch, behind = self.stretch, record.offset >= self.span.end

@@ -76,6 +76,17 @@ def test_what_has_no_room_is_unpacked_as_the_outline_that_it_was(tenant: str | N
     assert dict(remembered.by_run()) == {run: {key(run, segment).decode(): outlined(segment, DIALECTS)}}
 
 
+@pytest.mark.parametrize(("data", "stays"), [([[]] * 1_000, False), ("x" * 3_000, True)])
+def test_a_segment_takes_the_room_that_its_events_take_when_the_run_is_built(data: object, stays: bool) -> None:  # noqa: FBT001  # of a table
+    names = {**RUN._asdict(), "v": 1, "agent_id": "a", "dialect": "vercel-ai", "ts": 17}
+    record = envelope.encode({**names, "seq": 0, "events": [{"type": "data-x", "data": data}]})
+    segment = Segment(3, 3, 7_000, Clocks(5_000), [record])
+    remembered = RestoredState(DIALECTS, 10_000)
+    remembered.take(key(RUN, segment), state.encode(RUN, segment))
+    [(_, segments)] = remembered.by_run()
+    assert (list(segments.values()) == [segment]) is stays
+
+
 def test_now_is_the_newest_time_of_all() -> None:
     assert taken((RUN, AGAIN), (RUN, FIRST), (OTHER, Segment(1, 2, 1_999, Clocks(1_999), [b"{}"]))).now == AGAIN.at
 

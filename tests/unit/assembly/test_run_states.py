@@ -13,8 +13,9 @@ from pipeline.assembly import run_states
 from pipeline.assembly.deadlines import overdue_spilled
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.parked_runs import park
-from pipeline.assembly.partition import Partition
+from pipeline.assembly.partition import CLOSED_AT_ONCE, Partition
 from pipeline.assembly.records import StoredRecord
+from pipeline.assembly.run import BEGUN
 from pipeline.assembly.run_states import TRANSITIONS, Event, ImpossibleTransition, State, next_state
 from pipeline.assembly.spilled_run import SpilledRun
 from pipeline.assembly.spilled_runs import SPAN_MS
@@ -227,6 +228,26 @@ def test_time_costs_what_is_due_and_not_what_is_open() -> None:
     partition.tick(START + 150 * SPAN_MS)
     assert {key.run_id for key in partition.runs.spilled} == {f"r{number}" for number in range(50, 100)}
     assert len(partition.out.turns) == 50
+
+
+@pytest.mark.parametrize("spilling", [False, True])
+def test_runs_that_are_over_at_once_are_closed_in_portions(spilling: bool) -> None:  # noqa: FBT001  # of a table
+    """Their turns take more memory than the open runs; and nothing else goes on while they are made."""
+    log, runs = Log(), 2 * CLOSED_AT_ONCE // BEGUN
+    for number in range(runs):
+        log.add(envelope(0, text("a"), run_id=f"r{number}"))
+    partition = partition_of(log, open_bytes=0, idle_ms=1000)
+    if spilling:
+        partition.spill()
+        partition.take_out()
+    portions: list[list[str]] = []
+    done = False
+    while not done:
+        done = partition.tick(START + 1001)
+        portions.append([turn["run_id"] for turn in partition.take_out().turns])
+    assert max(map(len, portions)) <= CLOSED_AT_ONCE // BEGUN + 1
+    assert [run for portion in portions for run in portion] == [f"r{number}" for number in range(runs)]
+    assert not partition.overdue
 
 
 def test_a_run_that_is_spilled_again_and_again_has_few_deadlines() -> None:
