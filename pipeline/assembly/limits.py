@@ -20,6 +20,7 @@ class Limits:
     open_bytes: int = 4_194_304  # of records of open runs that are not on the state topic yet, per partition
     closed_runs: int = 20_000  # remembered per partition; one with a long name counts as several
     reopen_bytes: int = 16_777_216  # of records of interrupted runs that can be reopened, per partition
+    closing_bytes: int = 16_777_216  # that runs weigh whose turns are made at once when their deadlines pass
     record_bytes: int = 1_048_576
     keep_telemetry: bool = False
     keep_requests: bool = False

@@ -36,7 +36,6 @@ from turnmill.wire.envelope import ENDS, MAX_INTEGER, batch_refusal, checked, de
 
 INT: Final = frozenset({int})
 NOTHING: Final[Fields] = {}
-CLOSED_AT_ONCE: Final = 16_777_216  # bytes that the open runs weigh
 REPORT_GROWTH: Final = 1.25  # growth of a run until its usage is reported again, since each report builds the run
 
 
@@ -335,7 +334,7 @@ class Partition:
         """
         self.now = max(self.now, now)
         self.overdue.extend(self.runs.spilled.due(self.now))
-        room = CLOSED_AT_ONCE
+        room = self.limits.closing_bytes
         for key, run in list(self.runs.open.items()):
             if room <= 0:
                 return False
@@ -348,28 +347,28 @@ class Partition:
         while self.overdue:
             if room <= 0:
                 return False
-            room -= BEGUN + self._close_overdue(self.overdue.popleft())
+            room -= self._close_overdue(self.overdue.popleft())
         for key, closed in self.runs.expire(self.now):
             self.ends.out.marks.append((state_topic.closed_key(key, closed), None))
         return True
 
     def _close_overdue(self, key: RunKey) -> int:
-        """Close a spilled run if its deadline has passed; return the weight of its records, if they were built."""
+        """Close a spilled run if its deadline has passed; return the weight of what was closed."""
         spilled = self.runs.spilled.get(key)
         if spilled is None or key in self.ends.awaited:  # it goes on meanwhile; or it is replaced when it is built
             return 0
         event = overdue_spilled(spilled, self.now, self.limits)
         if event is None:
-            self.runs.replace_spilled(key, spilled)
+            self.runs.replace_spilled(key, spilled)  # it weighs nothing here, as the next call may get it again
             return 0
         run = self.run_of(key, SPILLED)  # its exact end is known once it is built again
         if run is None:
             if not self._await_unreadable(key):
                 self.runs.give_up(key)
-            return 0
+            return BEGUN
         known = ended(run, self.limits) or overdue(run, self.now, self.limits)
         self.ends.close(key, run, known or event, self.now)
-        return run.size if run.read is None else 0
+        return BEGUN + run.size if run.read is None else BEGUN
 
     def open_runs(self) -> int:
         """Return how many runs are open, in memory or spilled."""

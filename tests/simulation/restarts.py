@@ -58,7 +58,8 @@ class Assembled:
         if records:
             self.core.feed(records)
         else:
-            self.core.tick(now)
+            while not self.core.tick(now):
+                self._take()
             self.core.spill()
         self._take()
 

@@ -72,10 +72,11 @@ SHORT: Final = settings_of(reopen_window=3, dedupe_window=6)
 FEW: Final = settings_of(reopen_window=1e6, window_events=6, redact="secrets")
 PARKED: Final = settings_of(assembly_bytes=2000, redact="secrets")
 SOME_PARKED: Final = settings_of(assembly_bytes=40_000, redact="secrets")
+PORTIONS: Final = {"closing_bytes": 1}  # so each portion of runs that are over is a single one
 INLINE: Final = settings_of(content="inline", redact="secrets")
 
 SCENARIOS: Final = (
-    Scenario("kills", ("kill", "kill", "start", "compact"), {"doubt": 0.05}, share=3),
+    Scenario("kills", ("kill", "kill", "start", "compact"), {"doubt": 0.05}, limits=PORTIONS, share=3),
     Scenario("members", MEMBERS, {"drop": 0.3}, share=2),
     Scenario("outages", (*OUTAGES, "kill", "start"), ROUGH, settings=SOME_PARKED, share=2),
     Scenario("hostile", ("kill", "start"), {}, ALL, 4, settings_of(redact="secrets"), share=3),
@@ -88,7 +89,7 @@ SCENARIOS: Final = (
         MEMORY,
         3,
         SHORT,
-        {"closed_runs": 3, "reopen_bytes": 3000},
+        {"closed_runs": 3, "reopen_bytes": 3000, **PORTIONS},
         exact=False,
         share=2,
     ),
@@ -99,7 +100,7 @@ SCENARIOS: Final = (
         ("gap", "too_large", "unbuildable", "huge_seq", "backwards"),
         3,
         FEW,
-        {"open_bytes": 3000, "reopen_bytes": 12_000, "window_bytes": 8000, "run_bytes": 50_000},
+        {"open_bytes": 3000, "reopen_bytes": 12_000, "window_bytes": 8000, "run_bytes": 50_000, **PORTIONS},
         exact=False,
         share=2,
     ),
@@ -111,7 +112,7 @@ SCENARIOS: Final = (
         1,
         lengths=((15.0, 8), (30.0, 12)),
     ),
-    Scenario("parked", (*MEMBERS, "compact", "disk", *OUTAGES), ROUGH, MEMORY, 2, PARKED, share=2),
+    Scenario("parked", (*MEMBERS, "compact", "disk", *OUTAGES), ROUGH, MEMORY, 2, PARKED, PORTIONS, share=2),
     Scenario(
         "forks",
         (*MEMBERS, *STORAGE, *OUTAGES, "erase"),
@@ -138,7 +139,7 @@ SCENARIOS: Final = (
         (*MEMORY * 2, *("same_columns",) * 3, *("unstorable", "squat") * 2, "sums_of_a_thread"),
         4,
         SHORT,
-        {"closed_runs": 3, "reopen_bytes": 3000},
+        {"closed_runs": 3, "reopen_bytes": 3000, **PORTIONS},
         exact=False,
         sqlite=True,
     ),

@@ -56,7 +56,7 @@ def marks_before_turns(patch: Patch) -> None:
 
     async def marks_first(self: AssembleWork, number: int, held: Any) -> None:
         for name, value in held.core.out.marks:
-            await self.outbox.send(type(held.unsent)([self._state(number, name, value)]))
+            await self.outbox.send(type(held.unsent)([self.results.state(number, name, value)]))
         await send(self, number, held)
 
     patch.setattr(AssembleWork, "_send", marks_first)

@@ -13,7 +13,7 @@ from pipeline.assembly import run_states
 from pipeline.assembly.deadlines import overdue_spilled
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.parked_runs import park
-from pipeline.assembly.partition import CLOSED_AT_ONCE, Partition
+from pipeline.assembly.partition import Partition
 from pipeline.assembly.records import StoredRecord
 from pipeline.assembly.run import BEGUN
 from pipeline.assembly.run_states import TRANSITIONS, Event, ImpossibleTransition, State, next_state
@@ -233,10 +233,10 @@ def test_time_costs_what_is_due_and_not_what_is_open() -> None:
 @pytest.mark.parametrize("spilling", [False, True])
 def test_runs_that_are_over_at_once_are_closed_in_portions(spilling: bool) -> None:  # noqa: FBT001  # of a table
     """Their turns take more memory than the open runs; and nothing else goes on while they are made."""
-    log, runs = Log(), 2 * CLOSED_AT_ONCE // BEGUN
-    for number in range(runs):
+    log = Log()
+    for number in range(20):
         log.add(envelope(0, text("a"), run_id=f"r{number}"))
-    partition = partition_of(log, open_bytes=0, idle_ms=1000)
+    partition = partition_of(log, open_bytes=0, idle_ms=1000, closing_bytes=5 * BEGUN)
     if spilling:
         partition.spill()
         partition.take_out()
@@ -245,9 +245,19 @@ def test_runs_that_are_over_at_once_are_closed_in_portions(spilling: bool) -> No
     while not done:
         done = partition.tick(START + 1001)
         portions.append([turn["run_id"] for turn in partition.take_out().turns])
-    assert max(map(len, portions)) <= CLOSED_AT_ONCE // BEGUN + 1
-    assert [run for portion in portions for run in portion] == [f"r{number}" for number in range(runs)]
+    assert max(map(len, portions)) == 5
+    assert [run for portion in portions for run in portion] == [f"r{number}" for number in range(20)]
     assert not partition.overdue
+
+
+def test_runs_that_are_almost_over_do_not_keep_time_from_passing() -> None:
+    log = Log()
+    for number in range(20):
+        log.add(envelope(0, text("a"), run_id=f"r{number}"), at=number % 2)
+    partition = partition_of(log, open_bytes=0, idle_ms=1000, closing_bytes=1)
+    partition.spill()
+    assert [partition.tick(START + 1001) for _ in range(11)] == [*[False] * 10, True]
+    assert (len(partition.out.turns), partition.open_runs()) == (10, 10)
 
 
 def test_a_run_that_is_spilled_again_and_again_has_few_deadlines() -> None:
