@@ -333,7 +333,8 @@ class Partition:
         then call it again, once the results are taken.
         """
         self.now = max(self.now, now)
-        self.overdue.extend(self.runs.spilled.due(self.now))
+        if not self.overdue:
+            self.overdue.extend(self.runs.spilled.due(self.now))
         room = self.limits.closing_bytes
         for key, run in list(self.runs.open.items()):
             if room <= 0:
@@ -359,7 +360,7 @@ class Partition:
             return 0
         event = overdue_spilled(spilled, self.now, self.limits)
         if event is None:
-            self.runs.replace_spilled(key, spilled)  # it weighs nothing here, as the next call may get it again
+            self.runs.replace_spilled(key, spilled)
             return 0
         run = self.run_of(key, SPILLED)  # its exact end is known once it is built again
         if run is None:
@@ -408,9 +409,9 @@ class Partition:
         """Restore this partition's state from the state topic, before the first record."""
         self.now = max(self.now, restored.now)
         reopenable, complete = dict[RunKey, SpilledRun](), list[RunKey]()
-        for key, segments in restored.by_run():
+        for key, segments, weight in restored.by_run():
             self.ends.segments.restore(key, segments)
-            spilled = restored.spilled(key, segments)
+            spilled = restored.spilled(key, segments, weight)
             if spilled is None:
                 complete.append(key)
             elif spilled[1]:  # it is open

@@ -14,7 +14,8 @@ from typing import Final
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.marks import Marks
 from pipeline.assembly.parking import OutlinedSegment, outlined
-from pipeline.assembly.spilled_run import SpilledRun, restored_weight
+from pipeline.assembly.spilled_run import RESTORED, SpilledRun
+from pipeline.assembly.weight import unparsed_structure
 from topics import json_text, state
 from topics.state import Clocks, RunKey, Segment
 
@@ -47,9 +48,8 @@ class RestoredState:
         self.now = max(self.now, entry.at)
         if isinstance(entry, Segment):
             self._remove(key)
-            kept: Kept = (run, entry, restored_weight(entry, self.room))
-            if _takes(key, kept) > self.room:
-                kept = _packed(run, outlined(entry, self.dialects))
+            weight = _built_weight(entry, self.room)
+            kept: Kept = (run, entry, weight) if weight <= self.room else _packed(run, outlined(entry, self.dialects))
             self.room -= _takes(key, kept)
             self.segments[key] = kept
         elif (known := self.marks.get(run)) is None or entry.rank > known.rank:
@@ -61,16 +61,19 @@ class RestoredState:
         self.room += _takes(key, self.segments.pop(key))
         return True
 
-    def by_run(self) -> Iterator[tuple[RunKey, Segments]]:
-        """Yield the segments of each run, and forget them, so that never all are unpacked."""
+    def by_run(self) -> Iterator[tuple[RunKey, Segments, int]]:
+        """Yield the segments of each run, and their weight; forget them, so that never all are unpacked."""
         for _, names in groupby(sorted(self.segments, key=_name), key=_name):
             of_name: dict[RunKey, Segments] = {}  # of each tenant that has a run of this name
+            weights: dict[RunKey, int] = {}
             for key in names:
-                run, segment = _unpacked(self.segments.pop(key))
+                run, segment, weight = _unpacked(self.segments.pop(key))
                 of_name.setdefault(run, {})[key.decode()] = segment
-            yield from of_name.items()
+                weights[run] = weights.get(run, 0) + weight
+            for run, segments in of_name.items():
+                yield run, segments, weights[run]
 
-    def spilled(self, key: RunKey, of_run: Segments) -> tuple[SpilledRun, bool] | None:
+    def spilled(self, key: RunKey, of_run: Segments, weight: int) -> tuple[SpilledRun, bool] | None:
         """Return a run, and whether it is open, or else reopenable; None if it is complete.
 
         Then its worker died before it removed the segments. The mark of an open run is removed, since the run was
@@ -83,8 +86,8 @@ class RestoredState:
         if closed is None or any(segment.last_offset > closed.offset for segment in segments):
             revision, since = (0, -1) if closed is None else (closed.revision + 1, closed.offset)
             self.marks.remove(key)
-            return SpilledRun.restored(segments, self.dialects, since, revision, is_open=True), True
-        run = SpilledRun.restored(segments, self.dialects, closed.offset, closed.revision, is_open=False)
+            return SpilledRun.restored(segments, self.dialects, since, revision, weight, is_open=True), True
+        run = SpilledRun.restored(segments, self.dialects, closed.offset, closed.revision, weight, is_open=False)
         return run, False
 
 
@@ -98,16 +101,26 @@ def _takes(key: bytes, kept: Kept) -> int:
     return TAKES + len(key) + len(kept) if isinstance(kept, bytes) else kept[2]
 
 
+def _built_weight(segment: Segment, most: int) -> int:
+    """Return the memory of a segment once its run is built, as many may be at once; above `most` not to its end."""
+    total = RESTORED + segment.size
+    for value in segment.records:
+        if total > most:
+            break
+        total += unparsed_structure(value, most - total)
+    return total
+
+
 def _packed(run: RunKey, of: OutlinedSegment) -> bytes:
     head = [of.head[name] for name in OTHERS] if of.head else None
     numbers = [of.first_offset, of.last_offset, of.at, of.part, *of.clocks, of.read, of.size]
     return json_text.encoded([*run, *numbers, head, of.numbers.tolist()])
 
 
-def _unpacked(kept: Kept) -> tuple[RunKey, Segment | OutlinedSegment]:
+def _unpacked(kept: Kept) -> tuple[RunKey, Segment | OutlinedSegment, int]:
     if isinstance(kept, tuple):
-        return kept[:2]
+        return kept
     *names, first, last, at, part, opened, gap, ended, read, size, rest, numbers = json_text.loads(kept.decode())
     run, clocks = RunKey(*names), Clocks(opened, gap, ended)
     head = {**run._asdict(), **dict(zip(OTHERS, rest, strict=True))} if rest is not None else {}
-    return run, OutlinedSegment(first, last, at, part, clocks, read, size, head, array("q", numbers))
+    return run, OutlinedSegment(first, last, at, part, clocks, read, size, head, array("q", numbers)), RESTORED

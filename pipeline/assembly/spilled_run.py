@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -13,7 +12,6 @@ from pipeline.assembly.limits import Limits
 from pipeline.assembly.parking import Outline, OutlinedSegment, outlined, unknown
 from pipeline.assembly.records import Envelope, Record, Refused, StoredRecord
 from pipeline.assembly.run import Run
-from pipeline.assembly.weight import parsed_weight
 from topics.state import MAX_SEGMENT_BYTES, Clocks, RunKey, Segment
 from turnmill.errors import InvalidRecord, Reason
 from turnmill.wire import traceparent
@@ -55,18 +53,19 @@ class SpilledRun:
         dialects: Mapping[str, Dialect],
         since: int,
         revision: int,
+        weight: int,
         *,
         is_open: bool,
     ) -> SpilledRun:
         """Return a run that a restart has read.
 
-        `since`: the offset of its last mark, -1 if it has none.
+        `since`: the offset of its last mark, -1 if it has none. `weight`: the memory of its segments, if it is built.
         """
         newer = [segment for segment in segments if segment.last_offset > since] if is_open else list(segments)
         newest = max(newer, key=in_order)
         opened_at, gap_at, ended_at = newest.clocks
         size = sum(segment.size for segment in segments)
-        restored = cls(list(segments), newest.at, opened_at, revision, size, sum(map(restored_weight, segments)))
+        restored = cls(list(segments), newest.at, opened_at, revision, size, weight)
         if is_open:
             restored.gap_at, restored.ended_at = gap_at, ended_at
         if any(isinstance(segment, OutlinedSegment) for segment in segments) or (is_open and newest.read is not None):
@@ -201,16 +200,6 @@ def _dialect(envelope: Outline, dialect_of: DialectOf) -> Dialect:
     with suppress(InvalidRecord):
         return dialect_of(envelope)
     return unknown(envelope["dialect"])
-
-
-def restored_weight(segment: Segment | OutlinedSegment, most: int = sys.maxsize) -> int:
-    """Return the memory of a segment, and of its events when the run is built: any number of runs may end at once.
-
-    Above `most` it is not counted to its end.
-    """
-    if isinstance(segment, OutlinedSegment):
-        return RESTORED
-    return RESTORED + sum([parsed_weight(value, most) for value in segment.records])
 
 
 def segments_of(run: Run) -> Iterator[Segment]:

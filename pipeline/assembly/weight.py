@@ -31,19 +31,16 @@ def weight(size: int, events: Sequence[Any], before: int) -> int:
     return size + structure(events)
 
 
-def parsed_weight(value: bytes, most: int = sys.maxsize) -> int:
-    """Return the memory of a record once it is parsed, however small it is; above `most` not counted to its end."""
+def unparsed_structure(value: bytes, most: int) -> int:
+    """Return the additional memory of a record's events once it is parsed; `most`: as in `structure`."""
     try:
-        return len(value) + structure(orjson.loads(value)["events"], most)
+        return structure(orjson.loads(value)["events"], most)
     except (ValueError, TypeError, KeyError):  # it becomes a dead letter, as it is
-        return len(value)
+        return 0
 
 
 def structure(events: Sequence[Any], most: int = sys.maxsize) -> int:
-    """Return the additional memory of events, and of the arrays and objects in them, beyond their bytes.
-
-    `most`: as in `parsed_weight`.
-    """
+    """Return the memory of events, arrays and objects beyond their bytes; above `most` it is not counted to its end."""
     total = EVENT * len(events)
     nodes: list[Any] = []
     for event in events:

@@ -1,6 +1,6 @@
 """Attacks by what a few bytes on the events topic unpack to, by somebody whose Kafka login may write there."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from struct import Struct
 from typing import Final
@@ -157,8 +157,8 @@ async def empty_lists(stage: Stage) -> None:
         assert program.peak() < BOUND, f"the {name} took {program.peak() >> 20} MiB"
 
 
-def attack(name: str, tries: str, run: Callable[[Stage], object], **settings: float) -> Attack:
-    return Attack(name, tries, "end a worker or gateway, now or after a restart", run, settings)  # type: ignore[arg-type]
+def attack(name: str, tries: str, run: Callable[[Stage], Awaitable[None]], **settings: float) -> Attack:
+    return Attack(name, tries, "end a worker or gateway, now or after a restart", run, settings)
 
 
 ATTACKS: Final = (

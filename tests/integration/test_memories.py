@@ -26,7 +26,7 @@ from tests.support.waiting import until
 SMALL: Final = 8_000  # bytes of memories, so that they are full
 OF_AN_ENTRY: Final = 8_000  # bytes
 BOUNDED: Final = {  # what is bounded in another way
-    "pipeline.assembly.partition": "runs of which each is open",
+    "pipeline.assembly.partition": "keys of spilled runs, which are open",
     "pipeline.assembly.run": "TURNMILL_ASSEMBLY_BYTES bounds open runs",
     "pipeline.assembly.builder": "as above",
     "pipeline.assembly.run_states": "as above",

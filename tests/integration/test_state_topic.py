@@ -43,7 +43,7 @@ async def found(settings: Settings) -> tuple[dict[RunKey, Closed | None], dict[b
     states = (await read_state(settings, range(settings.partitions), RestoredState)).values()
     return (
         {key: one.marks.get(key) for one in states for key in one.marks},
-        {name.encode(): segment for one in states for _, some in one.by_run() for name, segment in some.items()},
+        {name.encode(): segment for one in states for _, some, _ in one.by_run() for name, segment in some.items()},
     )
 
 

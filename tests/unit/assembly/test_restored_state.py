@@ -60,7 +60,7 @@ def test_a_mark_that_was_removed_is_forgotten_and_no_other_with_it() -> None:
 def test_segments_stay_until_they_are_removed() -> None:
     parts = [Segment(1, 2, 500, Clocks(500), [b"{}"], part) for part in range(3)]
     remembered = taken(*((RUN, part) for part in parts), (OTHER, parts[0]), key(RUN, parts[1]), key(OTHER, parts[0]))
-    assert {run: list(found.values()) for run, found in remembered.by_run()} == {RUN: [parts[0], parts[2]]}
+    assert {run: list(found.values()) for run, found, _ in remembered.by_run()} == {RUN: [parts[0], parts[2]]}
 
 
 @pytest.mark.parametrize("tenant", [None, "acme"])
@@ -73,7 +73,8 @@ def test_what_has_no_room_is_unpacked_as_the_outline_that_it_was(tenant: str | N
     segment = Segment(3, 9, 7_000, Clocks(5_000, 6_000, None), records, 1, None, 8)
     remembered = RestoredState(DIALECTS, 0)
     remembered.take(key(run, segment), state.encode(run, segment))
-    assert dict(remembered.by_run()) == {run: {key(run, segment).decode(): outlined(segment, DIALECTS)}}
+    of_run = {run: segments for run, segments, _ in remembered.by_run()}
+    assert of_run == {run: {key(run, segment).decode(): outlined(segment, DIALECTS)}}
 
 
 @pytest.mark.parametrize(("data", "stays"), [([[]] * 1_000, False), ("x" * 3_000, True)])
@@ -83,7 +84,7 @@ def test_a_segment_takes_the_room_that_its_events_take_when_the_run_is_built(dat
     segment = Segment(3, 3, 7_000, Clocks(5_000), [record])
     remembered = RestoredState(DIALECTS, 10_000)
     remembered.take(key(RUN, segment), state.encode(RUN, segment))
-    [(_, segments)] = remembered.by_run()
+    [(_, segments, _)] = remembered.by_run()
     assert (list(segments.values()) == [segment]) is stays
 
 
