@@ -37,6 +37,7 @@ NO_POOL: Final = {
     "pipeline/worker/assemble/checkpoint.py": (
         "one partition at a time: the runs of its tenants are shared out in assembly"
     ),
+    "pipeline/worker/assemble/state_reads.py": "a restart's single reader, before records of any tenant are taken",
     "pipeline/worker/processes/parent.py": "questions of the parent",
     "pipeline/worker/processes/health.py": "an operator's figures",
     "pipeline/worker/sinks/store.py": "the dead letters of one batch",
